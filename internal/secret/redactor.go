@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,12 +14,6 @@ import (
 
 // MinLength is the length in bytes below which a value is not searched for: shorter ones occur by chance.
 const MinLength = 8
-
-// Secret is one configured value and the name by which people know it, such as an environment variable's.
-type Secret struct {
-	Name  string
-	Value string
-}
 
 // Redactor replaces secrets by [SECRET:NAME]. It finds the value itself, the password inside a value that is a URL,
 // each line of a value of several lines, and all these in base64 (wherever they stand in the encoded text), URL
@@ -34,13 +29,14 @@ type pattern struct {
 	with string
 }
 
-// NewRedactor makes a Redactor for the given secrets. Empty and short values are left out.
-func NewRedactor(secrets ...Secret) *Redactor {
+// NewRedactor makes a Redactor from names, such as environment variables have, and values. Values below MinLength are
+// left out.
+func NewRedactor(secrets map[string]string) *Redactor {
 	r := &Redactor{patterns: map[[2]byte][]pattern{}}
 	seen := map[string]bool{}
-	for _, s := range secrets {
-		with := "[SECRET:" + s.Name + "]"
-		for _, value := range parts(strings.TrimSpace(s.Value)) {
+	for _, name := range slices.Sorted(maps.Keys(secrets)) { // of equal values always the same name is told
+		with := "[SECRET:" + name + "]"
+		for _, value := range parts(strings.TrimSpace(secrets[name])) {
 			for _, find := range encodings(value) {
 				if len(find) < MinLength || seen[find] {
 					continue

@@ -198,29 +198,40 @@ func (d *Dir) syncFolder(folder string) error {
 	return dir.Sync()
 }
 
-// lockPoll is how often a taken lock is tried again; holders keep it for one read and one write.
-const lockPoll = 10 * time.Millisecond
+const (
+	// lockPoll is how often a taken lock is tried again; holders keep it for one read and one write.
+	lockPoll = 10 * time.Millisecond
+	// lockName is locked on file systems that cannot lock a directory, such as NFS.
+	lockName = ".lock"
+)
 
 // Lock keeps other processes that call Lock out of the office until release is called, so that reading a file and
-// replacing it is one step. It locks the directory itself (flock), leaves no file behind and ends with the process.
-// The context bounds the wait: a command in the office could hold the same lock.
+// replacing it is one step. It locks the directory itself (flock), leaves no file behind where the file system allows
+// that, and ends with the process. The context bounds the wait: a command in the office could hold the same lock.
 func (d *Dir) Lock(ctx context.Context) (release func(), err error) {
-	dir, err := d.root.Open(".")
+	held, err := d.root.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { _ = dir.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			_ = dir.Close()
+		err = unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { _ = held.Close() }, nil
+		case errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR):
+		case filepath.Base(held.Name()) != lockName:
+			_ = held.Close()
+			if held, err = d.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+				return nil, d.explain(lockName, err)
+			}
+			continue
+		default:
+			_ = held.Close()
 			return nil, fmt.Errorf("lock %s: %w", d.path, err)
 		}
 		select {
 		case <-ctx.Done():
-			_ = dir.Close()
+			_ = held.Close()
 			return nil, fmt.Errorf("the directory %s is locked by another process: %w", d.path, ctx.Err())
 		case <-time.After(lockPoll):
 		}
