@@ -35,7 +35,10 @@ func NewAnthropic(o AnthropicOptions) Model {
 		option.WithoutOpenTelemetry(),
 	}
 	if o.APIKey != "" {
-		options = append(options, option.WithAPIKey(o.APIKey))
+		options = append(options, option.WithAPIKey(o.APIKey)) // as a bearer token
+		if base != AnthropicURL {
+			options = append(options, option.WithHeader("X-Api-Key", o.APIKey)) // what older gateways look at
+		}
 	}
 	return &anthropicModel{
 		client:   client{name: "anthropic", keyName: "ANTHROPIC_API_KEY", apiKey: o.APIKey},

@@ -127,15 +127,14 @@ func demoAnswer(req Request) (drafts []*draft, pause time.Duration, err error) {
 		return []*draft{demoText(text.String())}, time.Second, nil
 	}
 	if m := demoRun.FindStringSubmatch(said); m != nil {
-		return demoUse(req, "bash", map[string][]string{strings.TrimSpace(m[1]): {"command", "cmd"}}), 0, nil
+		return demoUse(req, "bash", demoArgument{strings.TrimSpace(m[1]), []string{"command", "cmd"}}), 0, nil
 	}
 	if m := demoRead.FindStringSubmatch(said); m != nil {
-		return demoUse(req, "read", map[string][]string{m[1]: {"path", "file_path", "file"}}), 0, nil
+		return demoUse(req, "read", demoArgument{m[1], demoPathNames}), 0, nil
 	}
 	if m := demoWrite.FindStringSubmatch(said); m != nil {
-		return demoUse(req, "write", map[string][]string{
-			m[1]: {"path", "file_path", "file"}, m[2]: {"content", "text"},
-		}), 0, nil
+		return demoUse(req, "write", demoArgument{m[1], demoPathNames},
+			demoArgument{m[2], []string{"content", "text"}}), 0, nil
 	}
 	if m := demoSay.FindStringSubmatch(said); m != nil {
 		return []*draft{demoText(demoQuote(req.Messages, strings.Trim(m[1], "@` ")))}, 0, nil
@@ -164,9 +163,16 @@ func demoCall(name, arguments string) *draft {
 	return d
 }
 
-// demoUse calls a tool when the request offers it. Each value goes under the first of its names that the tool's schema
-// has.
-func demoUse(req Request, tool string, values map[string][]string) []*draft {
+// demoArgument is a value for a tool, under the first of the names that the tool's schema has.
+type demoArgument struct {
+	value string
+	names []string
+}
+
+var demoPathNames = []string{"path", "file_path", "file"}
+
+// demoUse calls a tool when the request offers it.
+func demoUse(req Request, tool string, values ...demoArgument) []*draft {
 	for _, t := range req.Tools {
 		if t.Name != tool {
 			continue
@@ -176,15 +182,15 @@ func demoUse(req Request, tool string, values map[string][]string) []*draft {
 		}
 		_ = json.Unmarshal(t.Schema, &schema) // an unreadable schema leaves the first names
 		arguments := make(map[string]string, len(values))
-		for value, names := range values {
-			name := names[0]
-			for _, candidate := range names {
+		for _, v := range values {
+			name := v.names[0]
+			for _, candidate := range v.names {
 				if _, ok := schema.Properties[candidate]; ok {
 					name = candidate
 					break
 				}
 			}
-			arguments[name] = value
+			arguments[name] = v.value
 		}
 		encoded, err := json.Marshal(arguments)
 		if err != nil {
