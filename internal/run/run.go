@@ -114,3 +114,12 @@ func PlatformOf(officeKey string) string {
 func Memo(officeKey, sessionKey string) map[string]any {
 	return map[string]any{"office": officeKey, "session": sessionKey}
 }
+
+// Input starts an execution of the Run workflow. RunID and Step are set only when a run goes on in a new execution
+// because its history outgrew the first.
+type Input struct {
+	OfficeKey  string `json:"office"`
+	SessionKey string `json:"session"`
+	RunID      string `json:"run,omitempty"`
+	Step       int    `json:"step,omitempty"`
+}

@@ -1,0 +1,140 @@
+package activities
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/office"
+	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
+)
+
+// Answers shows what a run has to say and settles it.
+type Answers struct {
+	Store    *store.Store
+	Delivery *adapters.Delivery
+	Waker    adapters.Waker
+	Capture  CaptureMode
+	Metrics  *telemetry.Metrics
+	Log      *slog.Logger
+}
+
+// CaptureMode tells whether a memory capture follows a run.
+type CaptureMode string
+
+// The modes.
+const (
+	CaptureOff CaptureMode = "off"
+	CaptureOn  CaptureMode = "on"
+)
+
+// AnswerInput names the step that holds a run's answer.
+type AnswerInput struct {
+	RunID string `json:"run"`
+	Step  int    `json:"step"`
+}
+
+// SettleInput ends a run that has no answer.
+type SettleInput struct {
+	RunID   string      `json:"run"`
+	Outcome run.Outcome `json:"outcome"`
+	Code    fault.Code  `json:"code,omitempty"`
+}
+
+// Settled is what the workflow learns of a settled run.
+type Settled struct {
+	Outcome run.Outcome `json:"outcome"`
+	Waiting bool        `json:"waiting,omitempty"` // another trigger of the session waits
+	Capture bool        `json:"capture,omitempty"` // start the memory capture
+}
+
+// silence is the whole answer of a model that wants to say nothing.
+const silence = "[SILENT]"
+
+// Answer delivers the model's final turn and settles the run.
+func (a *Answers) Answer(ctx context.Context, in AnswerInput) (Settled, error) {
+	pulse := startPulse(ctx, in.Step, "answer")
+	defer pulse.stop()
+	turn, err := a.Store.StepEntry(ctx, in.RunID, store.ThinkSlot(in.Step))
+	if err != nil {
+		return Settled{}, toTemporal(err, in.RunID)
+	}
+	settled, err := a.finish(ctx, in.RunID, endingOf(turn.Body))
+	explain(ctx, a.Store, in.RunID, err)
+	return settled, toTemporal(err, in.RunID)
+}
+
+// endingOf makes the final turn what people read. A model that says nothing, declines or is cut off is reported as such.
+func endingOf(turn store.Body) adapters.Ending {
+	text := strings.TrimSpace(turn.Text())
+	answered := store.Settlement{Outcome: run.Answered}
+	switch {
+	case text == silence:
+		return adapters.Ending{Settlement: store.Settlement{Outcome: run.Silent}}
+	case turn.Stop == llm.StopLength:
+		return adapters.Ending{Kind: store.AnswerDelivery, Settlement: answered,
+			Text: strings.TrimSpace(text + "\n\n_The answer was cut off here, at the model's output limit._")}
+	case text == "" && turn.Stop == llm.StopRefused:
+		return adapters.Ending{Kind: store.NoticeDelivery, Text: "The model declined to answer this.", Settlement: answered}
+	case text == "":
+		return adapters.Ending{Kind: store.NoticeDelivery, Text: "The model returned an empty answer. Please ask again.",
+			Settlement: store.Settlement{Outcome: run.Failed, ErrorCode: fault.Unavailable, ErrorText: "the model returned nothing"}}
+	}
+	return adapters.Ending{Kind: store.AnswerDelivery, Text: text, Settlement: answered}
+}
+
+// Settle ends a run without an answer and says so, once, where the answer would have been.
+func (a *Answers) Settle(ctx context.Context, in SettleInput) (Settled, error) {
+	pulse := startPulse(ctx, 0, "settle")
+	defer pulse.stop()
+	end := adapters.Ending{Kind: store.NoticeDelivery, Text: forPeople(in.Code), Settlement: store.Settlement{Outcome: in.Outcome, ErrorCode: in.Code}}
+	if in.Outcome == run.Stopped {
+		end.Text = adapters.StoppedText
+	}
+	settled, err := a.finish(ctx, in.RunID, end)
+	return settled, toTemporal(err, in.RunID)
+}
+
+// Abandon records the outcome of a run whose last word could not be shown.
+func (a *Answers) Abandon(ctx context.Context, in SettleInput) (Settled, error) {
+	after, err := a.Store.Finish(ctx, in.RunID, nil, store.Settlement{Outcome: in.Outcome, ErrorCode: in.Code, ErrorText: "its last word could not be shown"})
+	if err != nil {
+		return Settled{}, toTemporal(err, in.RunID)
+	}
+	return a.settled(ctx, after), nil
+}
+
+func (a *Answers) finish(ctx context.Context, runID string, end adapters.Ending) (Settled, error) {
+	after, err := a.Delivery.Finish(ctx, runID, end)
+	if err != nil {
+		return Settled{}, err
+	}
+	return a.settled(ctx, after), nil
+}
+
+func (a *Answers) settled(ctx context.Context, after store.After) Settled {
+	r := after.Run
+	if after.Changed {
+		a.Metrics.RunEnded(telemetry.Run{
+			Platform: office.Platform(run.PlatformOf(r.OfficeKey)), Trigger: r.Trigger, Outcome: r.Outcome,
+			Duration: time.Since(r.StartedAt), ModelTime: time.Duration(r.ModelMS) * time.Millisecond, ToolTime: time.Duration(r.ToolMS) * time.Millisecond,
+		})
+	}
+	for _, workflowID := range after.Woken {
+		officeKey, sessionKey, ok := run.ParseWorkflowID(workflowID)
+		if !ok {
+			continue
+		}
+		if err := a.Waker.Wake(ctx, officeKey, sessionKey); err != nil {
+			a.Log.Warn("a thread that waited for this run finds out by itself", "run", r.ID, "code", fault.CodeOf(err))
+		}
+	}
+	human := r.Trigger == run.Human && (r.Outcome == run.Answered || r.Outcome == run.Silent)
+	return Settled{Outcome: r.Outcome, Waiting: after.Waiting, Capture: human && a.Capture == CaptureOn}
+}

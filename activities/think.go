@@ -1,0 +1,208 @@
+package activities
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/internal/failpoint"
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/prompt"
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/internal/tool"
+)
+
+// Model calls the model.
+type Model struct {
+	Store        *store.Store
+	Providers    *llm.Providers
+	Tools        *tool.Registry
+	Delivery     *adapters.Delivery
+	Instructions string // the operator's, for the whole installation
+	// Workspace is set where this worker serves the tools queue and so can read MEMORY.md itself.
+	Workspace *Workspace
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+}
+
+// ThinkInput names a step of a run.
+type ThinkInput struct {
+	RunID string `json:"run"`
+	Step  int    `json:"step"`
+}
+
+// ThoughtKind tells what a model call came to.
+type ThoughtKind string
+
+// What a model call comes to.
+const (
+	Answered    ThoughtKind = "answered" // the step holds the answer
+	WantsTools  ThoughtKind = "tools"    // Calls are to be carried out, then think again
+	NeedsMemory ThoughtKind = "memory"   // nothing was called: recall the memory first
+)
+
+// Thought is what the workflow learns of a model call.
+type Thought struct {
+	Kind   ThoughtKind `json:"kind"`
+	Calls  []CallRef   `json:"calls,omitempty"`
+	Tokens int64       `json:"tokens,omitempty"`
+}
+
+// CallRef names a tool call of a step by its position. Tool is a registered name: an unknown one never gets here.
+type CallRef struct {
+	Index int    `json:"index"`
+	Tool  string `json:"tool"`
+}
+
+// Think calls the model with the session's context and stores its turn. A retried Think finds the stored turn and
+// returns it.
+func (m *Model) Think(ctx context.Context, in ThinkInput) (Thought, error) {
+	thought, err := m.think(ctx, in)
+	explain(ctx, m.Store, in.RunID, err)
+	return thought, toTemporal(err, in.RunID)
+}
+
+func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
+	pulse := startPulse(ctx, in.Step, "load")
+	defer pulse.stop()
+	step, err := m.Store.BeginStep(ctx, in.RunID, store.ThinkSlot(in.Step))
+	if err != nil {
+		return Thought{}, err
+	}
+	if step.Done != nil {
+		return m.thoughtOf(*step.Done), nil
+	}
+	memory, err := m.memory(ctx, step.Run)
+	if err != nil || memory == nil {
+		return Thought{Kind: NeedsMemory}, err
+	}
+	if in.Step > 1 {
+		if err := m.Store.CloseCalls(ctx, step.Run); err != nil {
+			return Thought{}, err
+		}
+	}
+	session, err := m.Store.Context(ctx, step.Run.SessionID)
+	if err != nil {
+		return Thought{}, err
+	}
+	pulse.enter("model")
+	response, spent, err := m.call(ctx, step.Run, session, *memory, pulse)
+	if err != nil {
+		return Thought{}, err
+	}
+	pulse.enter("store")
+	turn := store.Entry{Kind: store.EntryAssistant, Body: store.Body{
+		Blocks: response.Blocks, Model: response.Model, Stop: response.Stop, Usage: &response.Usage,
+	}}
+	stored, err := m.Store.CommitStep(ctx, step, spent, turn, m.refusedCalls(in, turn)...)
+	if err != nil {
+		return Thought{}, err
+	}
+	return m.thoughtOf(stored), nil
+}
+
+// call makes the one request of this attempt and shows the answer while it grows.
+func (m *Model) call(ctx context.Context, r store.Run, session store.Context, memory store.Memory, pulse *pulse) (llm.Response, store.Spent, error) {
+	ref, err := llm.ParseRef(r.Model)
+	if err != nil {
+		return llm.Response{}, store.Spent{}, err
+	}
+	model, err := m.Providers.Model(ref)
+	if err != nil {
+		return llm.Response{}, store.Spent{}, err
+	}
+	messages, notes := prompt.Messages(session, memory)
+	for _, note := range notes {
+		m.Log.Debug("a request was repaired", "run", r.ID, "note", note)
+	}
+	request := llm.Request{
+		Model: ref.Model, System: prompt.System(m.Instructions), Messages: messages, Tools: m.Tools.Specs(),
+		Thinking: ref.Thinking, CacheKey: r.SessionID,
+	}
+	draft, err := m.startDraft(ctx, r)
+	if err != nil {
+		return llm.Response{}, store.Spent{}, err
+	}
+	defer draft.stop()
+	started := time.Now()
+	failpoint.Hit("model.before")
+	response, err := model.Complete(ctx, request, func(e llm.Event) {
+		pulse.event()
+		if e.Kind == llm.EventText {
+			draft.add(e.Text)
+		}
+	})
+	failpoint.Hit("model.after")
+	took := time.Since(started)
+	spent := store.Spent{Usage: response.Usage, ModelMS: took.Milliseconds()}
+	if micros, ok := llm.Lookup(ref.Provider, ref.Model).Cost(response.Usage); ok {
+		spent.CostMicros = &micros
+	}
+	if ctx.Err() != nil && err != nil {
+		err = ctx.Err() // a cancelled run, whatever the provider's library made of it
+	}
+	observed := telemetry.ModelCall{Model: ref, Usage: response.Usage, Duration: took, Outcome: "ok"}
+	if err != nil {
+		observed.Outcome = string(fault.CodeOf(err))
+	}
+	if spent.CostMicros != nil {
+		observed.CostMicroUSD = *spent.CostMicros
+	}
+	m.Metrics.ModelCalled(observed)
+	return response, spent, err
+}
+
+// memory finds what was recalled for the run, or recalls it where this worker can; nil when it cannot.
+func (m *Model) memory(ctx context.Context, r store.Run) (*store.Memory, error) {
+	memory, known, err := m.Store.RunMemory(ctx, r.ID)
+	if err != nil || known {
+		return &memory, err
+	}
+	if m.Workspace == nil {
+		return nil, nil
+	}
+	recalled, err := m.Workspace.recall(ctx, m.Store, r)
+	return &recalled, err
+}
+
+// refusedCalls answers at once the calls that nobody could carry out: broken arguments, an unknown tool, or a turn that
+// was cut off, in which any call may be half of one.
+func (m *Model) refusedCalls(in ThinkInput, turn store.Entry) []store.Entry {
+	var results []store.Entry
+	for i, call := range turn.Body.Calls() {
+		if why := m.refusal(turn.Body, call); why != "" {
+			slot := store.CallSlot(store.ThinkSlot(in.Step), i)
+			results = append(results, store.ResultEntry(in.RunID, slot, call.CallID, why, store.Erred))
+		}
+	}
+	return results
+}
+
+func (m *Model) refusal(turn store.Body, call llm.Block) string {
+	switch _, known := m.Tools.Get(call.Name); {
+	case call.Invalid != "":
+		return "The call was not carried out: " + call.Invalid
+	case turn.Stop == llm.StopLength:
+		return "The call was not carried out: your turn was cut off at the output limit, so it may be incomplete."
+	case !known:
+		return "The call was not carried out: there is no tool of this name."
+	}
+	return ""
+}
+
+func (m *Model) thoughtOf(turn store.Entry) Thought {
+	thought := Thought{Kind: Answered}
+	if usage := turn.Body.Usage; usage != nil {
+		thought.Tokens = usage.Input + usage.Output + usage.CacheRead + usage.CacheWrite
+	}
+	for i, call := range turn.Body.Calls() {
+		thought.Kind = WantsTools
+		if m.refusal(turn.Body, call) == "" {
+			thought.Calls = append(thought.Calls, CallRef{Index: i, Tool: call.Name})
+		}
+	}
+	return thought
+}

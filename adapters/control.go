@@ -1,0 +1,140 @@
+package adapters
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/geminixiang/mikan/internal/failpoint"
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/session"
+	"github.com/geminixiang/mikan/internal/store"
+)
+
+// Canceller cancels one execution of a run's workflow. A run that is closed already is not an error.
+type Canceller interface {
+	Cancel(ctx context.Context, workflowID, temporalRunID string) error
+}
+
+// Control carries out the words that mikan does not send to the model. A word is a row of the inbox until it is done,
+// so a dying gateway cannot lose it; everything here may be repeated.
+type Control struct {
+	Store     *store.Store
+	Delivery  *Delivery
+	Canceller Canceller
+}
+
+const helpText = "Write what you want done. `stop` ends what I am doing here and `stop all` also drops what waits; " +
+	"`/new` starts an empty session; `/help` shows this."
+
+// CarryOut does what a control row asks for and removes the row.
+func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {
+	var err error
+	switch Word(row.Word) {
+	case Stop:
+		err = c.stop(ctx, row, "")
+	case StopAll:
+		err = c.stopAll(ctx, row)
+	case New:
+		err = c.reset(ctx, row)
+	default:
+		err = c.say(ctx, row, row.Word, "", helpText, store.Final)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Store.Done(ctx, row.ID)
+}
+
+func (c *Control) say(ctx context.Context, row store.InboxRow, what, runID, text string, state store.DeliveryState) error {
+	return c.Delivery.Say(ctx, Notice{Cause: row.MessageID, What: what, RunID: runID, Row: row, Text: text, State: state})
+}
+
+// stop ends the run that the message means, and says so where the word was said.
+func (c *Control) stop(ctx context.Context, row store.InboxRow, dropped string) error {
+	target, others, err := c.target(ctx, row)
+	switch {
+	case err != nil:
+		return err
+	case target == nil && others > 0:
+		return c.say(ctx, row, "stop", "", dropped+fmt.Sprintf("%d runs are going on in threads here; say `stop` in the one you mean.", others), store.Final)
+	case target == nil:
+		return c.say(ctx, row, "stop", "", dropped+"Nothing is running here.", store.Final)
+	}
+	if err := c.say(ctx, row, "stop", target.ID, dropped+"Stopping…", store.Posted); err != nil {
+		return err
+	}
+	return c.cancel(ctx, *target)
+}
+
+// target finds what "stop" means: the message's own session if it runs; else the conversation's top level; else, said
+// at top level, the only thread that runs. others counts the runs when that is not one.
+func (c *Control) target(ctx context.Context, row store.InboxRow) (target *store.Run, others int, err error) {
+	open, err := c.Store.OpenRuns(ctx, row.OfficeKey)
+	if err != nil {
+		return nil, 0, err
+	}
+	key, err := session.ParseKey(row.SessionKey)
+	if err != nil {
+		return nil, 0, fault.Wrap(fault.Invalid, err, "the session key is refused")
+	}
+	for _, wanted := range []string{row.SessionKey, key.Conversation()} {
+		for i := range open {
+			if open[i].SessionKey == wanted {
+				return &open[i], 0, nil
+			}
+		}
+	}
+	if _, scoped := key.Suffix(); scoped || len(open) == 0 {
+		return nil, 0, nil
+	}
+	if len(open) == 1 {
+		return &open[0], 0, nil
+	}
+	return nil, len(open), nil
+}
+
+func (c *Control) stopAll(ctx context.Context, row store.InboxRow) error {
+	dropped, err := c.Store.EmptyQueue(ctx, row.OfficeKey, row.SessionKey)
+	if err != nil {
+		return err
+	}
+	return c.stop(ctx, row, fmt.Sprintf("Dropped %d waiting. ", dropped))
+}
+
+// reset starts an empty session at once. The open run of the old epoch can write no more; it is stopped, and what
+// waits behind it runs afterwards in the empty context.
+func (c *Control) reset(ctx context.Context, row store.InboxRow) error {
+	message, err := c.Store.ChatMessage(ctx, row.OfficeKey, row.MessageID)
+	if err != nil {
+		return err
+	}
+	open, running, err := c.Store.Reset(ctx, row.OfficeKey, row.SessionKey, row.MessageID, message.SentAt)
+	if err != nil {
+		return err
+	}
+	if running {
+		if err := c.cancel(ctx, open); err != nil {
+			return err
+		}
+	}
+	return c.say(ctx, row, "new", "", "New session: earlier messages are no longer in my context. They can still be searched.", store.Final)
+}
+
+func (c *Control) cancel(ctx context.Context, r store.Run) error {
+	failpoint.Hit("cancel.before")
+	err := c.Canceller.Cancel(ctx, r.WorkflowID, r.TemporalRunID)
+	failpoint.Hit("cancel.after")
+	return err
+}
+
+// StopRun ends a run from outside of the chat (the operator's CLI). It is refused with conflict when it has ended.
+func (c *Control) StopRun(ctx context.Context, runID string) (store.Run, error) {
+	r, err := c.Store.Run(ctx, runID)
+	if err != nil {
+		return store.Run{}, err
+	}
+	if r.State == store.Settled {
+		return r, fault.New(fault.Conflict, "the run has ended already (%s)", r.Outcome)
+	}
+	return r, c.cancel(ctx, r)
+}

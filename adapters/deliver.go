@@ -1,0 +1,302 @@
+package adapters
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/geminixiang/mikan/internal/failpoint"
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/office"
+	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
+)
+
+// postWithin is the hard deadline of one call to a platform. A successor waits until it has passed before it looks
+// whether the call went through, so it is short.
+const postWithin = 15 * time.Second
+
+// Delivery is the one way out: every visible message goes intent, platform call, confirmation.
+type Delivery struct {
+	Store     *store.Store
+	Outbounds map[office.Platform]Outbound
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+}
+
+// place is where a message goes.
+type place struct {
+	address  office.Address
+	outbound Outbound
+}
+
+func (d *Delivery) place(ctx context.Context, officeKey string) (place, error) {
+	o, err := d.Store.Office(ctx, officeKey)
+	if err != nil {
+		return place{}, err
+	}
+	outbound, ok := d.Outbounds[office.Platform(o.Platform)]
+	if !ok {
+		return place{}, fault.New(fault.Unavailable, "this process has no tokens for %s", o.Platform)
+	}
+	return place{office.Address{Platform: office.Platform(o.Platform), ConversationID: o.ConversationID}, outbound}, nil
+}
+
+// A run's one visible message is its answer, whatever it says in the end: the draft, the answer, or why there is none.
+func answerDelivery(r store.Run, kind store.DeliveryKind, text string) store.Delivery {
+	return store.Delivery{
+		Key: answerKey(r.ID), OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, RunID: r.ID,
+		Kind: kind, Reply: r.Reply, Text: text,
+	}
+}
+
+func answerKey(runID string) string { return run.DeliveryKey(runID, "answer/0") }
+
+// Redraws tells how a run's platform may show an answer that is not complete.
+func (d *Delivery) Redraws(ctx context.Context, r store.Run) (Redraws, error) {
+	p, err := d.place(ctx, r.OfficeKey)
+	if err != nil {
+		return NoRedraws, err
+	}
+	return p.outbound.Capabilities().Redraws, nil
+}
+
+// Draw shows an answer that is still growing: the first call posts it, later ones edit it.
+func (d *Delivery) Draw(ctx context.Context, r store.Run, text string) error {
+	p, err := d.place(ctx, r.OfficeKey)
+	if err != nil {
+		return err
+	}
+	c, err := d.show(ctx, p, answerDelivery(r, store.AnswerDelivery, text))
+	if err != nil {
+		return err
+	}
+	c.State = store.Posted
+	return d.Store.Confirm(ctx, c)
+}
+
+// Ending is how a run ends for the people who read along.
+type Ending struct {
+	Kind       store.DeliveryKind
+	Text       string // Markdown; empty: nothing is said, and a draft is taken back
+	Settlement store.Settlement
+}
+
+// Finish shows a run's final message and settles the run in the transaction that records it. It may be repeated: what
+// was shown is not shown again, and a settled run stays as it was settled.
+func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.After, error) {
+	r, err := d.Store.Run(ctx, runID)
+	if err != nil {
+		return store.After{}, err
+	}
+	if r.State == store.Settled {
+		return d.Store.Finish(ctx, runID, nil, end.Settlement)
+	}
+	p, err := d.place(ctx, r.OfficeKey)
+	if err != nil {
+		return store.After{}, err
+	}
+	said, err := d.Store.RunDeliveries(ctx, r.ID)
+	if err != nil {
+		return store.After{}, err
+	}
+	if err := d.closeNotices(ctx, p, r, said, end.Settlement.Outcome); err != nil {
+		return store.After{}, err
+	}
+	if end.Text == "" || (end.Settlement.Outcome == run.Stopped && onlyNotices(said)) {
+		if err := d.takeBack(ctx, p, said); err != nil {
+			return store.After{}, err
+		}
+		return d.Store.Finish(ctx, runID, nil, end.Settlement)
+	}
+	c, err := d.show(ctx, p, answerDelivery(r, end.Kind, end.Text))
+	if err != nil {
+		return store.After{}, err
+	}
+	c.Log = logOf(r, c, end.Kind)
+	if c.State == store.Refused {
+		end.Settlement = store.Settlement{Outcome: run.Failed, ErrorCode: c.ErrorCode, ErrorText: c.ErrorText}
+	}
+	return d.Store.Finish(ctx, runID, []store.Confirmation{c}, end.Settlement)
+}
+
+// onlyNotices tells whether a run has said nothing itself, while a notice was posted where somebody stopped it.
+func onlyNotices(said []store.Delivery) bool {
+	return len(said) > 0 && !slices.ContainsFunc(said, isAnswer)
+}
+
+func isAnswer(s store.Delivery) bool { return s.Key == answerKey(s.RunID) }
+
+// closeNotices rewrites the "Stopping" notices of a run now that it has ended.
+func (d *Delivery) closeNotices(ctx context.Context, p place, r store.Run, said []store.Delivery, outcome run.Outcome) error {
+	text := "It had already finished."
+	if outcome == run.Stopped {
+		text = StoppedText
+	}
+	for _, s := range said {
+		if isAnswer(s) || s.State == store.Final || s.State == store.Refused {
+			continue
+		}
+		s.Text = text
+		c, err := d.show(ctx, p, s)
+		if err != nil {
+			return err
+		}
+		c.Log = logOf(r, c, store.NoticeDelivery)
+		if err := d.Store.Confirm(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StoppedText is what people read where a run was stopped.
+const StoppedText = "Stopped."
+
+// takeBack deletes a draft that a run has shown before it chose to say nothing.
+func (d *Delivery) takeBack(ctx context.Context, p place, said []store.Delivery) error {
+	for _, s := range said {
+		if !isAnswer(s) || s.State == store.Final || s.State == store.Deleted || s.State == store.Refused {
+			continue
+		}
+		intent, messageID, err := d.resolve(ctx, p, s)
+		if err != nil {
+			return err
+		}
+		if messageID != "" {
+			err := d.call(ctx, p, "delete", func(ctx context.Context) error {
+				return p.outbound.Delete(ctx, messageID, outgoing(p, s))
+			})
+			if err != nil && fault.CodeOf(err) != fault.NotFound {
+				return err
+			}
+		}
+		err = d.Store.Confirm(ctx, store.Confirmation{Key: s.Key, Token: intent.Token, State: store.Deleted, MessageID: messageID, Text: s.Text})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Notice is something that mikan says outside of an answer.
+type Notice struct {
+	Cause string // what it is about: a run id or a message id; with What it makes the notice unique
+	What  string
+	RunID string
+	Row   store.InboxRow // where it is said
+	Text  string
+	State store.DeliveryState // Posted when it will be edited later, Final otherwise
+}
+
+// Say posts a notice once.
+func (d *Delivery) Say(ctx context.Context, n Notice) error {
+	p, err := d.place(ctx, n.Row.OfficeKey)
+	if err != nil {
+		return err
+	}
+	delivery := store.Delivery{
+		Key: run.DeliveryKey(n.Cause, n.What), OfficeKey: n.Row.OfficeKey, SessionKey: n.Row.SessionKey, RunID: n.RunID,
+		Kind: store.NoticeDelivery, CauseID: n.Row.MessageID, Reply: n.Row.Reply, Text: n.Text,
+	}
+	c, err := d.show(ctx, p, delivery)
+	if err != nil {
+		return err
+	}
+	if c.State == store.Final {
+		c.State = n.State
+	}
+	c.Log = &store.ChatMessage{
+		OfficeKey: n.Row.OfficeKey, MessageID: c.MessageID, SessionKey: n.Row.SessionKey, AuthorID: "mikan", AuthorName: "mikan",
+		AuthorKind: store.AuthorMikan, Kind: store.ChatNotice, Text: n.Text, RunID: n.RunID, SentAt: time.Now(),
+	}
+	if c.MessageID == "" {
+		c.Log = nil
+	}
+	return d.Store.Confirm(ctx, c)
+}
+
+// show brings one message to the platform in the state given and returns what to confirm: Final, or Refused when the
+// platform will never take it.
+func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.Confirmation, error) {
+	intent, messageID, err := d.resolve(ctx, p, m)
+	if err != nil {
+		return store.Confirmation{}, err
+	}
+	c := store.Confirmation{Key: m.Key, Token: intent.Token, State: store.Final, MessageID: messageID, Text: m.Text}
+	switch {
+	case intent.State == store.Final:
+		c.Text = intent.Text
+		return c, nil
+	case messageID == "":
+		err = d.call(ctx, p, "post", func(ctx context.Context) error {
+			var err error
+			c.MessageID, err = p.outbound.Post(ctx, outgoing(p, m))
+			return err
+		})
+	default:
+		err = d.call(ctx, p, "edit", func(ctx context.Context) error {
+			return p.outbound.Edit(ctx, messageID, outgoing(p, m))
+		})
+	}
+	platform := p.address.Platform
+	switch {
+	case err == nil:
+		d.Metrics.Delivered(platform, "shown")
+		return c, nil
+	case fault.Retryable(fault.CodeOf(err)) || ctx.Err() != nil:
+		return store.Confirmation{}, err
+	}
+	d.Metrics.Delivered(platform, "refused")
+	d.Log.Error("the platform refused a message for good", "platform", platform, "delivery", m.Key, "code", fault.CodeOf(err), "error", err)
+	c.State, c.ErrorCode, c.ErrorText = store.Refused, fault.CodeOf(err), err.Error()
+	return c, nil
+}
+
+// resolve commits the intent and finds out whether the message is on the platform already: by its confirmation, or,
+// when an earlier attempt left none, by looking there once that attempt's deadline has passed.
+func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (store.Intent, string, error) {
+	intent, err := d.Store.Intend(ctx, m, postWithin)
+	if err != nil || intent.MessageID != "" || !intent.Ambiguous {
+		return intent, intent.MessageID, err
+	}
+	select {
+	case <-time.After(intent.Wait):
+	case <-ctx.Done():
+		return intent, "", ctx.Err()
+	}
+	messageID, found, err := p.outbound.FindDelivery(ctx, outgoing(p, m), intent.CreatedAt)
+	if err != nil || !found {
+		return intent, "", err
+	}
+	return intent, messageID, nil
+}
+
+func (d *Delivery) call(ctx context.Context, p place, what string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, postWithin)
+	defer cancel()
+	failpoint.Hit("platform." + what + ".before")
+	err := do(ctx)
+	failpoint.Hit("platform." + what + ".after")
+	return err
+}
+
+func outgoing(p place, m store.Delivery) Outgoing {
+	return Outgoing{Address: p.address, SessionKey: m.SessionKey, Reply: m.Reply, Key: m.Key, Markdown: m.Text}
+}
+
+func logOf(r store.Run, c store.Confirmation, kind store.DeliveryKind) *store.ChatMessage {
+	if c.MessageID == "" {
+		return nil
+	}
+	m := store.ChatMessage{
+		OfficeKey: r.OfficeKey, MessageID: c.MessageID, SessionKey: r.SessionKey, AuthorID: "mikan", AuthorName: "mikan",
+		AuthorKind: store.AuthorMikan, Kind: store.ChatNotice, Text: c.Text, RunID: r.ID, SentAt: time.Now(),
+	}
+	if kind == store.AnswerDelivery {
+		m.Kind, m.CauseMessageID = store.ChatAnswer, r.TriggerMessageID
+	}
+	return &m
+}

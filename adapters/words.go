@@ -1,0 +1,41 @@
+package adapters
+
+import "strings"
+
+// Word is a message that mikan itself carries out: it is never sent to the model.
+type Word string
+
+// The control words. Only stop and stop all work as bare words; the others need "/" or "/mikan-".
+const (
+	NoWord  Word = ""
+	Stop    Word = "stop"
+	StopAll Word = "stop all"
+	New     Word = "new"
+	Help    Word = "help"
+	Session Word = "session"
+)
+
+// ParseWord recognises a control word: the whole message, in any case, with an optional trailing @name.
+func ParseWord(text string) Word {
+	fields := strings.Fields(strings.ToLower(text))
+	if len(fields) > 1 && strings.HasPrefix(fields[len(fields)-1], "@") {
+		fields = fields[:len(fields)-1]
+	}
+	said := strings.Join(fields, " ")
+	bare, slashed := strings.CutPrefix(said, "/")
+	bare = strings.TrimPrefix(bare, "mikan-")
+	if name, at, found := strings.Cut(bare, "@"); found && at != "" && !strings.Contains(at, " ") {
+		bare = name // Telegram's /stop@bot
+	}
+	switch word := Word(bare); word {
+	case Stop, StopAll:
+		if slashed || !strings.HasPrefix(said, "mikan-") {
+			return word
+		}
+	case New, Help, Session:
+		if slashed {
+			return word
+		}
+	}
+	return NoWord
+}

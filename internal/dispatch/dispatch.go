@@ -1,0 +1,102 @@
+// Package dispatch brings what waits in Postgres to Temporal: it wakes and cancels runs, sweeps what was never woken,
+// and reconciles runs whose execution is gone.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/run"
+)
+
+// workflowTaskTimeout is how long a run stands still when a worker dies in the middle of a workflow task.
+const workflowTaskTimeout = 4 * time.Second
+
+// callTimeout bounds one call to Temporal: intake must acknowledge its platform soon, and the sweeper repeats.
+const callTimeout = 5 * time.Second
+
+// Dispatcher starts, signals and cancels runs.
+type Dispatcher struct {
+	Client client.Client
+	Queue  string
+}
+
+// Wake starts the workflow of a session, or signals the one that is open. It carries no content and may be repeated.
+func (d *Dispatcher) Wake(ctx context.Context, officeKey, sessionKey string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	// Never a WorkflowExecutionTimeout: it would span the whole chain of a session's runs.
+	_, err := d.Client.SignalWithStartWorkflow(ctx, run.WorkflowID(officeKey, sessionKey), run.WakeSignal, nil, client.StartWorkflowOptions{
+		TaskQueue:             d.Queue,
+		WorkflowTaskTimeout:   workflowTaskTimeout,
+		TypedSearchAttributes: run.Attributes(officeKey, sessionKey),
+		Memo:                  run.Memo(officeKey, sessionKey),
+		StaticSummary:         "session " + sessionKey,
+		Priority:              temporal.Priority{FairnessKey: officeKey},
+	}, run.WorkflowType, run.Input{OfficeKey: officeKey, SessionKey: sessionKey})
+	return translate(err)
+}
+
+// Cancel asks one execution to stop. An execution that is closed already is not an error.
+func (d *Dispatcher) Cancel(ctx context.Context, workflowID, temporalRunID string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := d.Client.CancelWorkflow(ctx, workflowID, temporalRunID)
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return nil
+	}
+	return translate(err)
+}
+
+// Open tells whether the workflow of a session has an open execution.
+func (d *Dispatcher) Open(ctx context.Context, workflowID string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	description, err := d.Client.DescribeWorkflowExecution(ctx, workflowID, "")
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, translate(err)
+	}
+	return description.GetWorkflowExecutionInfo().GetCloseTime() == nil, nil
+}
+
+// Polled tells whether a worker has asked for work on the queue within the last minute.
+func (d *Dispatcher) Polled(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	description, err := d.Client.DescribeTaskQueue(ctx, d.Queue, 1 /* workflow tasks */)
+	if err != nil {
+		return false, translate(err)
+	}
+	for _, poller := range description.GetPollers() {
+		if time.Since(poller.GetLastAccessTime().AsTime()) < 70*time.Second {
+			return true, nil // a long poll lasts up to a minute
+		}
+	}
+	return false, nil
+}
+
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var invalid *serviceerror.InvalidArgument
+	var denied *serviceerror.PermissionDenied
+	switch {
+	case errors.As(err, &invalid):
+		return fault.Wrap(fault.Invalid, err, "Temporal refused the request")
+	case errors.As(err, &denied):
+		return fault.Wrap(fault.Forbidden, err, "Temporal refused the credentials")
+	}
+	return fault.Wrap(fault.Unavailable, err, "Temporal is not reachable")
+}

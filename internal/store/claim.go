@@ -1,0 +1,172 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/session"
+)
+
+// Execution names a Temporal execution that works on a session.
+type Execution struct {
+	WorkflowID string
+	OriginRun  string // Temporal's original run id: equal after a reset in the Temporal UI
+	RunID      string // the execution's own run id
+}
+
+// ClaimKind tells what a claim found.
+type ClaimKind string
+
+// What a claim finds.
+const (
+	ClaimedRun     ClaimKind = "claimed"  // Run is to be executed
+	NothingWaits   ClaimKind = "nothing"  // no row waits
+	FinishedRun    ClaimKind = "finished" // this execution's run is settled already (a reset in the Temporal UI)
+	OrphanedRun    ClaimKind = "orphaned" // Run belongs to an execution that is gone: settle it first
+	BlockedRun     ClaimKind = "blocked"  // the thread's first run waits for the run WaitFor
+	DroppedTrigger ClaimKind = "dropped"  // the trigger was deleted before its turn; its row is gone
+)
+
+// Claim is what Claim found.
+type Claim struct {
+	Kind    ClaimKind
+	Run     Run
+	WaitFor string
+}
+
+// Claim takes the oldest waiting trigger of a session and makes it a run: it opens or forks the session, syncs the
+// chat, appends the trigger and removes the inbox row, in one transaction. Repeated by the same execution it returns
+// the same run.
+func (s *Store) Claim(ctx context.Context, at Address, by Execution, patience Patience, zone *time.Location, model ModelChooser) (claim Claim, err error) {
+	err = s.tx(ctx, "claim", func(tx pgx.Tx) error {
+		if err := lockSession(ctx, tx, at.OfficeKey, at.SessionKey); err != nil {
+			return err
+		}
+		known, err := knownRun(ctx, tx, at, by)
+		if err != nil || known.Kind != "" {
+			claim = known
+			return err
+		}
+		row, err := scanInbox(tx.QueryRow(ctx, `
+			SELECT `+inboxColumns+` FROM inbox
+			WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND state = 'waiting'
+			ORDER BY id LIMIT 1`, at.OfficeKey, at.SessionKey))
+		if ok, err := found(err); !ok {
+			claim = Claim{Kind: NothingWaits}
+			return err
+		}
+		claim, err = claimRow(ctx, tx, row, by, patience, zone, model)
+		return err
+	})
+	return claim, err
+}
+
+// ModelChooser resolves the model of a run from the office's setting, "" when it has none.
+type ModelChooser func(setting string) string
+
+// knownRun finds what the session has open already, or what this execution has claimed before.
+func knownRun(ctx context.Context, tx pgx.Tx, at Address, by Execution) (Claim, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT `+runColumns+` FROM runs
+		WHERE origin_run_id = $1 OR (office_key = $2 AND session_key = $3 AND state = 'running')
+		ORDER BY (origin_run_id = $1) DESC, started_at DESC`, by.OriginRun, at.OfficeKey, at.SessionKey)
+	if err != nil {
+		return Claim{}, err
+	}
+	runs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Run, error) { return scanRun(row) })
+	if err != nil || len(runs) == 0 {
+		return Claim{}, err
+	}
+	newest := runs[0]
+	switch {
+	case newest.OriginRunID == by.OriginRun && newest.State == Settled:
+		return Claim{Kind: FinishedRun, Run: newest}, nil
+	case newest.OriginRunID == by.OriginRun:
+		_, err := tx.Exec(ctx, `UPDATE runs SET temporal_run_id = $2 WHERE id = $1 AND temporal_run_id <> $2`, newest.ID, by.RunID)
+		return Claim{Kind: ClaimedRun, Run: newest}, err
+	default:
+		// One workflow id has one open execution and that is the caller: whoever worked on this run is gone.
+		return Claim{Kind: OrphanedRun, Run: newest}, nil
+	}
+}
+
+func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patience Patience, zone *time.Location, model ModelChooser) (Claim, error) {
+	trigger, err := scanChat(tx.QueryRow(ctx, `
+		SELECT `+chatColumns+` FROM chat_log WHERE office_key = $1 AND message_id = $2 AND newest`, row.OfficeKey, row.MessageID))
+	if ok, err := found(err); !ok {
+		if err != nil {
+			return Claim{}, err
+		}
+		return Claim{}, fault.New(fault.Internal, "inbox row %d names a message that the chat log does not have", row.ID)
+	}
+	if trigger.Deleted {
+		return Claim{Kind: DroppedTrigger}, deleteInbox(ctx, tx, row.ID)
+	}
+	opened, err := openSession(ctx, tx, row.OfficeKey, row.SessionKey, patience)
+	if err != nil {
+		return Claim{}, err
+	}
+	if opened.WaitFor != "" {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO run_waits (run_id, workflow_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`, opened.WaitFor, by.WorkflowID)
+		return Claim{Kind: BlockedRun, WaitFor: opened.WaitFor}, err
+	}
+	entries, err := syncChat(ctx, tx, opened, trigger, zone)
+	if err != nil {
+		return Claim{}, err
+	}
+	runID := run.ID(row.OfficeKey, row.SessionKey, row.MessageID, row.Attempt)
+	entries = append(entries, Entry{
+		Kind: EntryPrompt, RunID: runID, Slot: "prompt", MessageID: row.MessageID,
+		Body: Body{Blocks: []llm.Block{{Kind: llm.BlockText, Text: PromptLine(trigger, suffixOf(row.SessionKey), zone)}}},
+	})
+	if err := appendEntries(ctx, tx, opened.Session.ID, opened.Session.Epoch, entries); err != nil {
+		return Claim{}, err
+	}
+	chosen, err := officeModel(ctx, tx, row.OfficeKey)
+	if err != nil {
+		return Claim{}, err
+	}
+	claimed := Run{
+		ID: runID, OfficeKey: row.OfficeKey, SessionKey: row.SessionKey, SessionID: opened.Session.ID, Epoch: opened.Session.Epoch,
+		Trigger: row.Trigger, Word: row.Word, TriggerMessageID: row.MessageID, Attempt: row.Attempt, Reply: row.Reply,
+		WorkflowID: by.WorkflowID, OriginRunID: by.OriginRun, TemporalRunID: by.RunID, State: Running, Model: model(chosen),
+		FirstSeq: entries[len(entries)-1].Seq, LastSeq: entries[len(entries)-1].Seq, ReceivedAt: row.ReceivedAt,
+	}
+	if err := insertRun(ctx, tx, claimed); err != nil {
+		return Claim{}, err
+	}
+	return Claim{Kind: ClaimedRun, Run: claimed}, deleteInbox(ctx, tx, row.ID)
+}
+
+func deleteInbox(ctx context.Context, tx pgx.Tx, id int64) error {
+	_, err := tx.Exec(ctx, `DELETE FROM inbox WHERE id = $1`, id)
+	return err
+}
+
+func officeModel(ctx context.Context, tx pgx.Tx, officeKey string) (string, error) {
+	var raw []byte
+	err := tx.QueryRow(ctx, `
+		SELECT value FROM settings WHERE name = 'model' AND scope IN ($1, 'installation')
+		ORDER BY scope = 'installation' LIMIT 1`, officeKey).Scan(&raw)
+	if ok, err := found(err); !ok {
+		return "", err
+	}
+	var name string
+	return name, json.Unmarshal(raw, &name)
+}
+
+func suffixOf(sessionKey string) string {
+	key, err := session.ParseKey(sessionKey)
+	if err != nil {
+		return ""
+	}
+	suffix, _ := key.Suffix()
+	return suffix
+}

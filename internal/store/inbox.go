@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/geminixiang/mikan/internal/run"
+)
+
+// InboxKind tells whether a row becomes a run or is carried out at once.
+type InboxKind string
+
+// The kinds of inbox row.
+const (
+	InboxTrigger InboxKind = "trigger"
+	InboxControl InboxKind = "control"
+)
+
+// InboxRow is something that a platform delivered and nobody has run or carried out yet.
+type InboxRow struct {
+	ID         int64           `json:"id"`
+	OfficeKey  string          `json:"office_key"`
+	SessionKey string          `json:"session_key"`
+	Kind       InboxKind       `json:"kind"`
+	Trigger    run.Trigger     `json:"trigger"`
+	Word       string          `json:"word,omitempty"`
+	MessageID  string          `json:"message_id"`
+	Attempt    int             `json:"attempt"`
+	Reply      json.RawMessage `json:"reply"`
+	ReceivedAt time.Time       `json:"received_at"`
+}
+
+const inboxColumns = `id, office_key, session_key, kind, trigger, word, message_id, attempt, reply, received_at`
+
+func scanInbox(row pgx.Row) (InboxRow, error) {
+	var r InboxRow
+	err := row.Scan(&r.ID, &r.OfficeKey, &r.SessionKey, &r.Kind, &r.Trigger, &r.Word, &r.MessageID, &r.Attempt, &r.Reply, &r.ReceivedAt)
+	return r, err
+}
+
+// Arrival is one message with what intake decided about it.
+type Arrival struct {
+	Office  Office
+	Message ChatMessage
+	Row     *InboxRow // nil: logged only
+}
+
+// errKnown ends a transaction that found the message logged already.
+var errKnown = errors.New("known")
+
+// Receive commits an arrival: office, chat log row and inbox row in one transaction. It returns false when the log has
+// the message already: a redelivery, which changes nothing.
+func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) {
+	err = s.tx(ctx, "receive", func(tx pgx.Tx) error {
+		if err := ensureOffice(ctx, tx, a.Office); err != nil {
+			return err
+		}
+		logged, err := logChat(ctx, tx, a.Message)
+		if err != nil {
+			return err
+		}
+		if !logged {
+			return errKnown
+		}
+		if a.Row == nil {
+			return nil
+		}
+		return queue(ctx, tx, *a.Row)
+	})
+	if errors.Is(err, errKnown) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func queue(ctx context.Context, tx pgx.Tx, r InboxRow) error {
+	if r.Reply == nil {
+		r.Reply = json.RawMessage(`{}`)
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO inbox (office_key, session_key, kind, trigger, word, message_id, attempt, reply)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		r.OfficeKey, r.SessionKey, r.Kind, r.Trigger, r.Word, r.MessageID, max(r.Attempt, 1), r.Reply)
+	return err
+}
+
+// Woken notes that the workflow of a session was signalled, so that the sweeper leaves its rows alone for a while.
+func (s *Store) Woken(ctx context.Context, officeKey, sessionKey string) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE inbox SET woken_at = clock_timestamp()
+		WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND state = 'waiting'`, officeKey, sessionKey)
+	return translate(err)
+}
+
+// Address names a session by where it is.
+type Address struct {
+	OfficeKey  string
+	SessionKey string
+}
+
+// Unwoken lists the sessions with rows that have waited for longer than fresh and were never signalled, or not within
+// patience: what the sweeper wakes. A row behind a run was signalled too; its session takes it when the run ends.
+func (s *Store) Unwoken(ctx context.Context, fresh, patience time.Duration, limit int) ([]Address, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT office_key, session_key FROM inbox
+		WHERE kind = 'trigger' AND state = 'waiting'
+		  AND received_at < clock_timestamp() - make_interval(secs => $1)
+		  AND (woken_at IS NULL OR woken_at < clock_timestamp() - make_interval(secs => $2))
+		GROUP BY 1, 2 ORDER BY min(id) LIMIT $3`, fresh.Seconds(), patience.Seconds(), limit)
+	if err != nil {
+		return nil, translate(err)
+	}
+	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Address])
+	return sessions, translate(err)
+}
+
+// Controls lists control rows that nobody has carried out since the given age, oldest first.
+func (s *Store) Controls(ctx context.Context, age time.Duration, limit int) ([]InboxRow, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+inboxColumns+` FROM inbox
+		WHERE kind = 'control' AND received_at < clock_timestamp() - make_interval(secs => $1)
+		ORDER BY id LIMIT $2`, age.Seconds(), limit)
+	if err != nil {
+		return nil, translate(err)
+	}
+	controls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (InboxRow, error) { return scanInbox(row) })
+	return controls, translate(err)
+}
+
+// Done removes a control row that was carried out.
+func (s *Store) Done(ctx context.Context, id int64) error {
+	_, err := s.pool.Exec(ctx, `DELETE FROM inbox WHERE id = $1 AND kind = 'control'`, id)
+	return translate(err)
+}
+
+// EmptyQueue drops what waits in one session and tells how many triggers that were.
+func (s *Store) EmptyQueue(ctx context.Context, officeKey, sessionKey string) (dropped int64, err error) {
+	err = s.tx(ctx, "empty_queue", func(tx pgx.Tx) error {
+		if err := lockSession(ctx, tx, officeKey, sessionKey); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `DELETE FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger'`, officeKey, sessionKey)
+		dropped = tag.RowsAffected()
+		return err
+	})
+	return dropped, err
+}
+
+// Waiting counts the triggers of an office's sessions that wait: "" counts all offices.
+func (s *Store) Waiting(ctx context.Context, officeKey string) (count int64, oldest time.Duration, err error) {
+	var seconds float64
+	err = s.pool.QueryRow(ctx, `
+		SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8
+		FROM inbox WHERE kind = 'trigger' AND ($1 = '' OR office_key = $1)`, officeKey).Scan(&count, &seconds)
+	return count, time.Duration(seconds * float64(time.Second)), translate(err)
+}
+
+// InboxHas tells whether a message still waits in the inbox.
+func (s *Store) InboxHas(ctx context.Context, officeKey, messageID string) (bool, error) {
+	var has bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM inbox WHERE office_key = $1 AND message_id = $2)`, officeKey, messageID).Scan(&has)
+	return has, translate(err)
+}

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/geminixiang/mikan/internal/fault"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func containsAny(s string, parts ...string) bool {
+	for _, part := range parts {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func provider(pool *pgxpool.Pool) (*goose.Provider, *sql.DB, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, nil, err
+	}
+	// Two processes that migrate at once: the second waits and finds nothing to do.
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return nil, nil, err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		_ = db.Close()
+		return nil, nil, err
+	}
+	return p, db, nil
+}
+
+// Migrate brings the schema to this binary's version and tells the versions before and after.
+func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
+	p, db, err := provider(s.pool)
+	if err != nil {
+		return 0, 0, translate(err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	from, err = p.GetDBVersion(ctx)
+	if err != nil {
+		return 0, 0, translate(err)
+	}
+	if latest := latestVersion(p); from > latest {
+		return from, from, unknownSchema(from, latest)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return from, from, fault.Wrap(fault.Internal, err, "the schema could not be migrated")
+	}
+	to, err = p.GetDBVersion(ctx)
+	return from, to, translate(err)
+}
+
+// CheckSchema refuses a database that this binary cannot work with, and says which command mends it: invalid when the
+// schema is outdated or an import was begun and not finished, or when it is newer than this binary may use.
+func (s *Store) CheckSchema(ctx context.Context) (err error) {
+	p, db, err := provider(s.pool)
+	if err != nil {
+		return translate(err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var exists bool
+	if err := s.pool.QueryRow(ctx, `SELECT to_regclass('installation') IS NOT NULL`).Scan(&exists); err != nil {
+		return translate(err)
+	}
+	latest := latestVersion(p)
+	if !exists {
+		return fault.New(fault.Invalid, "the database has no mikan schema yet; run: mikan migrate --schema-only")
+	}
+	version, err := p.GetDBVersion(ctx)
+	if err != nil {
+		return translate(err)
+	}
+	if version < latest {
+		return fault.New(fault.Invalid, "the database schema is at version %d and this binary needs %d; run: mikan migrate --schema-only", version, latest)
+	}
+	var minimum int64
+	var imported string
+	if err := s.pool.QueryRow(ctx, `SELECT minimum_compatible, import_state FROM installation`).Scan(&minimum, &imported); err != nil {
+		return translate(err)
+	}
+	if minimum > latest {
+		return unknownSchema(version, latest)
+	}
+	if imported == "begun" {
+		return fault.New(fault.Invalid, "an import was begun and not finished; run: mikan migrate")
+	}
+	return nil
+}
+
+func unknownSchema(version, latest int64) error {
+	return fault.New(fault.Invalid, "the database schema (version %d) is newer than this binary understands (%d); start a newer mikan", version, latest)
+}
+
+func latestVersion(p *goose.Provider) int64 {
+	sources := p.ListSources()
+	return sources[len(sources)-1].Version
+}

@@ -1,0 +1,213 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/llm"
+)
+
+// ThinkSlot names the assistant entry of a run's step, from 1.
+func ThinkSlot(step int) string { return fmt.Sprintf("think/%d", step) }
+
+// CallSlot names the result of the i-th tool call (from 0) of an assistant entry.
+func CallSlot(thinkSlot string, i int) string {
+	return fmt.Sprintf("tool/%s/%d", strings.TrimPrefix(thinkSlot, "think/"), i)
+}
+
+// ResultKind tells how a tool call ended.
+type ResultKind string
+
+// The kinds of result.
+const (
+	Returned   ResultKind = "returned"
+	Erred      ResultKind = "erred"
+	Unanswered ResultKind = "unanswered" // nobody knows what it did
+)
+
+// ResultEntry makes the entry of one tool result.
+func ResultEntry(runID, slot, callID, text string, kind ResultKind, images ...llm.Block) Entry {
+	return Entry{Kind: EntryToolResult, RunID: runID, Slot: slot, Body: Body{Blocks: []llm.Block{{
+		Kind: llm.BlockToolResult, CallID: callID, Text: text, IsError: kind != Returned, Images: images,
+	}}}}
+}
+
+// Step is one attempt at a step of a run.
+type Step struct {
+	Run   Run
+	Slot  string
+	Token int64  // fences the attempt: only the newest may write
+	Done  *Entry // set when an earlier attempt has written the step's entry already
+	// Process is what the attempt before this one left running, if it said so.
+	Process json.RawMessage
+	// Earlier tells how many attempts began before this one.
+	Earlier int64
+}
+
+// BeginStep opens an attempt at a step and takes the right to write from earlier attempts. It is refused with conflict
+// when the run is settled: whoever still works on it has been overtaken.
+func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error) {
+	step := Step{Slot: slot}
+	err := s.tx(ctx, "begin_step", func(tx pgx.Tx) error {
+		var err error
+		if step.Run, err = runByID(ctx, tx, runID); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE run_id = $1 AND slot = $2`, runID, slot)
+		if err != nil {
+			return err
+		}
+		entries, err := pgx.CollectRows(rows, scanEntry)
+		if err != nil {
+			return err
+		}
+		if len(entries) == 1 {
+			step.Done = &entries[0]
+			return nil
+		}
+		if step.Run.State != Running {
+			return fault.New(fault.Conflict, "the run is settled already (%s)", step.Run.Outcome)
+		}
+		// A token lost with a crash of the database makes the newest attempt's own write fail, and it tries again: no
+		// need to wait for the disk.
+		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `
+			WITH before AS (SELECT process FROM run_steps WHERE run_id = $1 AND slot = $2)
+			INSERT INTO run_steps (run_id, slot, token) VALUES ($1, $2, 1)
+			ON CONFLICT (run_id, slot) DO UPDATE SET token = run_steps.token + 1, started_at = clock_timestamp(), process = NULL
+			RETURNING token, (SELECT process FROM before)`, runID, slot).Scan(&step.Token, &step.Process)
+		step.Earlier = step.Token - 1
+		return err
+	})
+	return step, err
+}
+
+// Started notes durably that a step is about to have effects, and what process has them: after this, a later attempt
+// must not repeat it. It is refused with conflict when a later attempt has begun.
+func (s *Store) Started(ctx context.Context, step Step, process any) error {
+	raw, err := json.Marshal(process)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "a process cannot be recorded")
+	}
+	return s.tx(ctx, "tool_started", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE run_steps SET process = $4 WHERE run_id = $1 AND slot = $2 AND token = $3`, step.Run.ID, step.Slot, step.Token, raw)
+		if err == nil && tag.RowsAffected() == 0 {
+			return overtaken()
+		}
+		return err
+	})
+}
+
+func overtaken() error { return fault.New(fault.Conflict, "a later attempt has taken over this step") }
+
+// Spent is what a step cost.
+type Spent struct {
+	Usage      llm.Usage
+	CostMicros *int64 // nil: the price is unknown
+	ModelMS    int64
+	ToolMS     int64
+}
+
+// CommitStep writes a step's entry and what follows from it, once: when an earlier attempt's entry is there, that one is
+// returned and nothing is written. Refused with conflict for an attempt that was overtaken or whose session was reset.
+func (s *Store) CommitStep(ctx context.Context, step Step, spent Spent, entry Entry, following ...Entry) (Entry, error) {
+	entry.RunID, entry.Slot = step.Run.ID, step.Slot
+	stored := append([]Entry{entry}, following...)
+	err := s.tx(ctx, "step", func(tx pgx.Tx) error {
+		var token int64
+		if err := tx.QueryRow(ctx, `SELECT token FROM run_steps WHERE run_id = $1 AND slot = $2 FOR UPDATE`,
+			step.Run.ID, step.Slot).Scan(&token); err != nil {
+			return err
+		}
+		if token != step.Token {
+			return overtaken()
+		}
+		rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE run_id = $1 AND slot = $2`, step.Run.ID, step.Slot)
+		if err != nil {
+			return err
+		}
+		existing, err := pgx.CollectRows(rows, scanEntry)
+		if err != nil {
+			return err
+		}
+		if len(existing) == 1 {
+			stored = existing
+			return nil
+		}
+		if err := appendEntries(ctx, tx, step.Run.SessionID, step.Run.Epoch, stored); err != nil {
+			return err
+		}
+		return spend(ctx, tx, step.Run.ID, stored, spent)
+	})
+	return stored[0], err
+}
+
+func spend(ctx context.Context, tx pgx.Tx, runID string, written []Entry, spent Spent) error {
+	thinking := 0
+	if written[0].Kind == EntryAssistant {
+		thinking = 1
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE runs SET last_seq = greatest(last_seq, $2), steps = steps + $3,
+			input_tokens = input_tokens + $4, output_tokens = output_tokens + $5,
+			cache_read_tokens = cache_read_tokens + $6, cache_write_tokens = cache_write_tokens + $7,
+			cost_micros = CASE WHEN $3 = 0 THEN cost_micros WHEN steps = 0 THEN $8::bigint ELSE cost_micros + $8::bigint END,
+			model_ms = model_ms + $9, tool_ms = tool_ms + $10
+		WHERE id = $1 AND state = 'running'`, runID, written[len(written)-1].Seq, thinking,
+		spent.Usage.Input, spent.Usage.Output, spent.Usage.CacheRead, spent.Usage.CacheWrite, spent.CostMicros, spent.ModelMS, spent.ToolMS)
+	if err == nil && tag.RowsAffected() == 0 {
+		return fault.New(fault.Conflict, "the run was settled in the meantime")
+	}
+	return err
+}
+
+// CloseCalls answers the tool calls that earlier steps of a run left open, before the next model call.
+func (s *Store) CloseCalls(ctx context.Context, r Run) error {
+	return s.tx(ctx, "close_calls", func(tx pgx.Tx) error { return closeCalls(ctx, tx, &r) })
+}
+
+// StepEntry finds what a step of a run has written; not_found when it has not.
+func (s *Store) StepEntry(ctx context.Context, runID, slot string) (Entry, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE run_id = $1 AND slot = $2`, runID, slot)
+	if err != nil {
+		return Entry{}, translate(err)
+	}
+	entries, err := pgx.CollectRows(rows, scanEntry)
+	if err != nil {
+		return Entry{}, translate(err)
+	}
+	if len(entries) == 0 {
+		return Entry{}, fault.New(fault.NotFound, "the run has not written %s", slot)
+	}
+	return entries[0], nil
+}
+
+// Memory is MEMORY.md of the office and of the workspace, as read for one run.
+type Memory struct {
+	Office    string `json:"office"`
+	Workspace string `json:"workspace"`
+}
+
+// RunMemory reads what was recalled for a run; false when nothing was yet.
+func (s *Store) RunMemory(ctx context.Context, runID string) (Memory, bool, error) {
+	var m *Memory
+	err := s.pool.QueryRow(ctx, `SELECT memory FROM runs WHERE id = $1`, runID).Scan(&m)
+	if err != nil || m == nil {
+		return Memory{}, false, translate(err)
+	}
+	return *m, true, nil
+}
+
+// SetRunMemory keeps what was recalled for a run, once: its steps must see the same.
+func (s *Store) SetRunMemory(ctx context.Context, runID string, m Memory) error {
+	_, err := s.pool.Exec(ctx, `UPDATE runs SET memory = coalesce(memory, $2) WHERE id = $1`, runID, m)
+	return translate(err)
+}

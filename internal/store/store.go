@@ -1,0 +1,133 @@
+// Package store keeps mikan's truth in Postgres: offices, sessions, entries, runs, the chat log, the inbox and
+// deliveries. Every function is one statement or one transaction, stands beside its SQL, and may be repeated.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/geminixiang/mikan/internal/failpoint"
+	"github.com/geminixiang/mikan/internal/fault"
+)
+
+// Store is a pool of connections to one mikan database. It is safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+}
+
+// maxConnections of one process. A transaction is never open across a model, tool or platform call, so a few
+// connections serve hundreds of runs.
+const maxConnections = 24
+
+// Open connects and checks that the database answers. It does not look at the schema: see CheckSchema.
+func Open(ctx context.Context, url string) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// pgx redacts the password in its message, but not always the whole URL.
+		return nil, fault.New(fault.Invalid, "the database URL cannot be read; expected postgres://user:password@host:port/database, with special characters in the password percent-encoded")
+	}
+	if config.MaxConns < maxConnections {
+		config.MaxConns = maxConnections
+	}
+	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.ConnConfig.RuntimeParams["application_name"] = "mikan"
+	// A stuck statement must end before Temporal gives up on the activity that waits for it.
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "60000"
+	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "30000"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, translate(err)
+	}
+	s := &Store{pool: pool}
+	if err := s.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close waits for connections in use and closes all.
+func (s *Store) Close() { s.pool.Close() }
+
+// Pool gives tests and the operator's commands the connections themselves.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return translate(s.pool.Ping(ctx))
+}
+
+// tx runs fn in one transaction. name is the fail point's: "<name>.commit.before" and "<name>.commit.after".
+func (s *Store) tx(ctx context.Context, name string, fn func(pgx.Tx) error) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		failpoint.Hit(name + ".commit.before")
+		return nil
+	})
+	if err != nil {
+		return translate(err)
+	}
+	failpoint.Hit(name + ".commit.after")
+	return nil
+}
+
+// lockSession serialises what concerns one session: claims, resets and forks. It is held to the transaction's end.
+func lockSession(ctx context.Context, tx pgx.Tx, officeKey, sessionKey string) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`, officeKey, sessionKey)
+	return err
+}
+
+// translate gives a database error its code. Errors that already have one pass through.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var domain *fault.Error
+	if errors.As(err, &domain) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch {
+		case pg.Code == "40001" || pg.Code == "40P01": // serialization failure, deadlock
+			return fault.Wrap(fault.Unavailable, err, "the database asked for another try")
+		case pg.Code[:2] == "57" || pg.Code[:2] == "53" || pg.Code[:2] == "08": // shutdown, resources, connection
+			return fault.Wrap(fault.Unavailable, err, "the database is not available")
+		case pg.Code == "42P01" || pg.Code == "42703": // undefined table, column
+			return fault.Wrap(fault.Internal, err, "the database schema does not fit; run: mikan migrate --schema-only")
+		}
+		return fault.Wrap(fault.Internal, err, "the database refused a statement")
+	}
+	var network net.Error
+	var connect *pgconn.ConnectError
+	if errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || isClosed(err) {
+		return fault.Wrap(fault.Unavailable, err, "the database is not reachable")
+	}
+	return fmt.Errorf("database: %w", err)
+}
+
+func isClosed(err error) bool {
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, pgx.ErrTxClosed) || pgconn.Timeout(err) ||
+		// pgx reports a server that vanished in mid-statement only by text.
+		containsAny(err.Error(), "unexpected EOF", "conn closed", "connection reset", "broken pipe")
+}
+
+// found turns "no rows" into false.
+func found(err error) (bool, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, translate(err)
+}

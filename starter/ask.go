@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/adapters/platforms"
+	"github.com/geminixiang/mikan/adapters/terminal"
+	"github.com/geminixiang/mikan/internal/backend"
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
+)
+
+func (c *cli) askCommand() *cobra.Command {
+	var in terminal.Input
+	var replyTo string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ask [flags] TEXT",
+		Short: "Send TEXT on the terminal platform and print the answer",
+		Args:  arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case in.Thread != "" && replyTo != "" && in.Thread != replyTo:
+				return usageError{fmt.Errorf("--thread and --reply-to name different messages; give one of them")}
+			case in.Thread == "":
+				in.Thread = replyTo
+			}
+			in.Text = args[0]
+			if strings.TrimSpace(in.Text) == "" {
+				return usageError{fmt.Errorf("the text is empty; say what you want to ask")}
+			}
+			b, err := c.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			metrics, err := telemetry.NewMetrics(b.Log)
+			if err != nil {
+				return err
+			}
+			a := &asker{backend: b, intake: platforms.New(b, metrics).Intake, live: io.Discard}
+			if !asJSON && term.IsTerminal(int(os.Stdout.Fd())) {
+				a.live = os.Stdout
+			}
+			return a.askOnce(cmd.Context(), in, printer(cmd.OutOrStdout(), asJSON))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&in.Conversation, "conversation", "cli", "conversation to speak in")
+	flags.StringVar(&in.Thread, "thread", "", "message id to open or continue a thread under")
+	flags.StringVar(&replyTo, "reply-to", "", "message id to reply to (the same as --thread on the terminal)")
+	flags.StringVar(&in.User, "user", userName(), "name to speak under")
+	flags.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "you"
+}
+
+// result is what `ask --json` prints.
+type result struct {
+	RunID         string      `json:"run_id"`
+	TemporalRunID string      `json:"temporal_run_id"`
+	WorkflowID    string      `json:"workflow_id"`
+	TriggerID     string      `json:"trigger_id"`
+	AnswerID      string      `json:"answer_id"`
+	SessionKey    string      `json:"session_key"`
+	OfficeKey     string      `json:"office_key"`
+	Outcome       run.Outcome `json:"outcome"`
+	Answer        string      `json:"answer"`
+
+	shown string // what of the answer was shown live already
+}
+
+// printer prints a result and makes its outcome the exit code.
+func printer(out io.Writer, asJSON bool) func(result) error {
+	return func(r result) error {
+		if asJSON {
+			if err := printJSON(out, r); err != nil {
+				return err
+			}
+		} else if err := r.printRest(out); err != nil {
+			return err
+		}
+		if r.Outcome == run.Failed {
+			return &exitError{exitFailed}
+		}
+		return nil
+	}
+}
+
+// printRest prints the answer, or what is left of it when its beginning was shown live.
+func (r result) printRest(out io.Writer) error {
+	rest, grown := strings.CutPrefix(r.Answer, r.shown)
+	switch {
+	case r.Answer == "" && r.shown == "":
+		return nil
+	case !grown:
+		rest = "\n" + r.Answer // the draft was replaced: by an error, or by the text without what was trimmed
+	}
+	_, err := fmt.Fprintln(out, rest)
+	return err
+}
+
+// asker speaks on the terminal platform and waits for what comes back.
+type asker struct {
+	backend *backend.Backend
+	intake  *adapters.Intake
+	live    io.Writer // where an answer is shown while it grows
+}
+
+func (a *asker) askOnce(ctx context.Context, in terminal.Input, show func(result) error) error {
+	m, err := terminal.Message(in)
+	if err != nil {
+		return err
+	}
+	// A fresh Temporal refuses a start that carries attributes it does not know. The message is safe meanwhile: it is
+	// committed first, and the sweeper of whoever serves starts it.
+	receipt, err := a.receive(ctx, m)
+	if err != nil {
+		return err
+	}
+	r, err := a.await(ctx, m, receipt)
+	if err != nil {
+		return err
+	}
+	return show(r)
+}
+
+func (a *asker) receive(ctx context.Context, m adapters.Message) (adapters.Receipt, error) {
+	ready, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	if a.backend.Reachable(ready) == nil {
+		if err := a.backend.AwaitTemporal(ready, func(s string) { fmt.Fprintln(os.Stderr, "mikan: "+s) }); err != nil {
+			return adapters.Receipt{}, err
+		}
+	}
+	return a.intake.Receive(ctx, m)
+}
+
+// How the wait looks for its end: by notification, and by looking when none came.
+const (
+	lookEvery   = 250 * time.Millisecond
+	servedEvery = 5 * time.Second
+	unservedFor = 15 * time.Second
+)
+
+// await waits until the message is answered, or carried out, showing the draft as it grows.
+func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.Receipt) (result, error) {
+	r := result{
+		RunID: receipt.RunID, WorkflowID: receipt.WorkflowID, TriggerID: m.ID, SessionKey: receipt.SessionKey, OfficeKey: receipt.OfficeKey,
+	}
+	settled, stop := a.backend.Store.Settlements(ctx)
+	defer stop()
+	served := time.Now()
+	lastLook := time.Time{}
+	draft := draftPrinter{out: a.live}
+	for {
+		done, err := a.look(ctx, receipt, &r, &draft)
+		if err != nil && fault.CodeOf(err) != fault.Unavailable {
+			return r, err
+		}
+		if done {
+			return r, nil
+		}
+		if time.Since(lastLook) > servedEvery {
+			lastLook = time.Now()
+			if ok, err := a.backend.Dispatcher.Polled(ctx); ok && err == nil {
+				served = time.Now()
+			}
+		}
+		if time.Since(served) > unservedFor {
+			return r, a.unserved()
+		}
+		select {
+		case <-settled:
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
+}
+
+// look reads how far the message has come; true when that is the end.
+func (a *asker) look(ctx context.Context, receipt adapters.Receipt, r *result, draft *draftPrinter) (bool, error) {
+	if receipt.Decision != adapters.Queued {
+		// A word: its notice is the answer.
+		notice, found, err := a.backend.Store.NoticeFor(ctx, receipt.OfficeKey, r.TriggerID)
+		if err != nil || !found || notice.State == store.Intended {
+			return false, err
+		}
+		r.Outcome, r.Answer, r.AnswerID = run.Answered, notice.Text, notice.MessageID
+		return notice.State != store.Posted, nil
+	}
+	found, err := a.backend.Store.Run(ctx, receipt.RunID)
+	if fault.CodeOf(err) == fault.NotFound {
+		waiting, err := a.backend.Store.InboxHas(ctx, receipt.OfficeKey, r.TriggerID)
+		if err != nil || waiting {
+			return false, err
+		}
+		r.Outcome = run.Dropped // unless its claim was committed between the two looks
+		if found, err = a.backend.Store.Run(ctx, receipt.RunID); err != nil {
+			return fault.CodeOf(err) == fault.NotFound, nil
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	r.TemporalRunID = found.TemporalRunID
+	said, err := a.backend.Store.RunDeliveries(ctx, found.ID)
+	if err != nil {
+		return false, err
+	}
+	if found.State == store.Running {
+		if len(said) > 0 {
+			draft.show(said[0].Text)
+		}
+		return false, nil
+	}
+	r.Outcome = found.Outcome
+	for _, s := range said {
+		if s.State == store.Final {
+			r.Answer, r.AnswerID = s.Text, s.MessageID
+		}
+	}
+	r.shown = draft.shown
+	return true, nil
+}
+
+func (a *asker) unserved() error {
+	fmt.Fprintf(os.Stderr, "mikan: nothing serves the queue %q; the message is kept and will be answered when a worker starts (go run ./worker, or go run ./starter dev)\n", a.backend.Config.TaskQueue)
+	return &exitError{exitUnserved}
+}
+
+// draftPrinter shows a growing answer by printing what is new.
+type draftPrinter struct {
+	out   io.Writer
+	shown string
+}
+
+func (d *draftPrinter) show(text string) {
+	if rest, grown := strings.CutPrefix(text, d.shown); grown && rest != "" && d.out != io.Discard {
+		_, _ = fmt.Fprint(d.out, rest)
+		d.shown = text
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/geminixiang/mikan/internal/backend"
+	"github.com/geminixiang/mikan/internal/config"
+	"github.com/geminixiang/mikan/internal/secret"
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
+)
+
+// cli is what all commands share.
+type cli struct {
+	getenv  func(string) string
+	dataDir string
+}
+
+func (c *cli) config() (config.Config, error) { return config.Load(c.getenv, c.dataDir) }
+
+// quiet is the log of commands whose output is for people: warnings and errors only.
+func quiet(cfg config.Config) *slog.Logger {
+	return telemetry.NewLogger(os.Stderr, telemetry.LogText, max(cfg.LogLevel, slog.LevelWarn), secret.NewRedactor(cfg.Secrets()))
+}
+
+// open connects to database and Temporal for one command.
+func (c *cli) open(ctx context.Context) (*backend.Backend, error) {
+	cfg, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	log := quiet(cfg)
+	return backend.Open(ctx, cfg, log, backend.Instruments{TemporalLog: telemetry.TemporalLogger(log)})
+}
+
+// store connects to the database alone, for commands that only look.
+func (c *cli) store(ctx context.Context) (*store.Store, error) {
+	cfg, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	s, err := backend.OpenStore(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.CheckSchema(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// printJSON writes one value, indented, with a newline.
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("the output cannot be written: %w", err)
+	}
+	return nil
+}

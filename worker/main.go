@@ -1,0 +1,78 @@
+// Command worker is mikan's Temporal worker: it executes runs. Any number of them may run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geminixiang/mikan/adapters/platforms"
+	"github.com/geminixiang/mikan/internal/config"
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/process"
+	"github.com/geminixiang/mikan/internal/sandbox"
+	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/worker/service"
+)
+
+func main() {
+	dataDir := flag.String("data-dir", "", "use the dev of this directory when the environment names no database or Temporal")
+	flag.Parse()
+	// The first signal drains; a second one ends the process at once, which loses nothing either.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, *dataDir); err != nil {
+		var refused *config.Error
+		if errors.As(err, &refused) {
+			for _, problem := range refused.Problems {
+				fmt.Fprintln(os.Stderr, "worker: "+problem)
+			}
+			os.Exit(2)
+		}
+		fmt.Fprintln(os.Stderr, "worker: "+err.Error())
+		os.Exit(fault.ExitCode(fault.CodeOf(err)))
+	}
+}
+
+func run(ctx context.Context, dataDir string) error {
+	cfg, err := config.Load(os.Getenv, dataDir)
+	if err != nil {
+		return err
+	}
+	log := process.NewLog(cfg)
+	p, err := process.Start(ctx, cfg, log, "mikan-worker")
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	ln, err := telemetry.Listen(ctx, "MIKAN_WORKER_LISTEN", cfg.WorkerListen, telemetry.ExactPort)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return telemetry.Serve(ctx, ln, p.Health.Handler(), cfg.Settings.Drain, log) })
+	group.Go(func() error {
+		say := func(what string) { log.Warn(what) }
+		if err := p.AwaitTemporal(ctx, say); err != nil {
+			return err
+		}
+		s, err := service.Start(ctx, service.Options{
+			Backend: p.Backend, Platforms: platforms.New(p.Backend, p.Metrics), Metrics: p.Metrics, Fallback: sandbox.Refuse, Say: say,
+		})
+		if err != nil {
+			return err
+		}
+		log.Info("the worker is ready", "config", cfg, "health", "http://"+ln.Addr().String())
+		<-ctx.Done()
+		p.Health.Drain()
+		s.Stop()
+		return nil
+	})
+	return group.Wait()
+}

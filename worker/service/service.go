@@ -1,0 +1,225 @@
+// Package service is the Temporal worker as a part: the worker process runs it, dev runs it beside the gateway, and a
+// program of one's own runs it with tools of its own.
+package service
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/geminixiang/mikan/activities"
+	"github.com/geminixiang/mikan/adapters/platforms"
+	"github.com/geminixiang/mikan/internal/backend"
+	"github.com/geminixiang/mikan/internal/config"
+	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/sandbox"
+	"github.com/geminixiang/mikan/internal/secret"
+	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/internal/tool"
+	"github.com/geminixiang/mikan/workflows"
+)
+
+// The types that a program with tools of its own needs.
+type (
+	// Tool is something that the model can do besides talking.
+	Tool = tool.Tool
+	// ToolCall is one call by the model.
+	ToolCall = tool.Call
+	// ToolResult is what the model reads.
+	ToolResult = tool.Result
+	// ToolSpec describes a tool to the model.
+	ToolSpec = llm.ToolSpec
+)
+
+// Options of a service.
+type Options struct {
+	Backend   *backend.Backend
+	Platforms *platforms.Platforms
+	Metrics   *telemetry.Metrics
+	Fallback  sandbox.Fallback // what happens where no sandbox is configured and bwrap does not work
+	Tools     []Tool           // beside the built-in ones
+	Say       func(string)     // told what an operator should know at start
+}
+
+// Service is a running worker: one Temporal worker for each queue served, and a sweeper.
+type Service struct {
+	workers []worker.Worker
+	stop    context.CancelFunc
+	swept   chan struct{}
+}
+
+// Concurrency of one process. Model calls mostly wait, so many run at once; tools use the machine.
+const (
+	concurrentActivities = 200
+	concurrentTools      = 32
+	concurrentWorkflows  = 100
+)
+
+// Start starts polling. It returns when the workers poll; errors are sentences about what cannot work here.
+func Start(ctx context.Context, o Options) (*Service, error) {
+	c := o.Backend.Config
+	set, err := assemble(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{swept: make(chan struct{})}
+	if c.ServeQueues != config.QueuesTools {
+		w := worker.New(o.Backend.Client, c.TaskQueue, options(c, concurrentActivities))
+		RegisterMain(w, set)
+		s.workers = append(s.workers, w)
+	}
+	if c.ServeQueues != config.QueuesMain {
+		w := worker.New(o.Backend.Client, run.ToolsQueue(c.TaskQueue), options(c, concurrentTools))
+		RegisterTools(w, set)
+		s.workers = append(s.workers, w)
+	}
+	for i, w := range s.workers {
+		if err := w.Start(); err != nil {
+			for _, started := range s.workers[:i] {
+				started.Stop()
+			}
+			return nil, err
+		}
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(s.swept)
+		o.Platforms.Sweeper.Run(ctx)
+	}()
+	return s, nil
+}
+
+// Stop takes no new work, lets what is open go on for the configured drain time, and returns.
+func (s *Service) Stop() {
+	s.stop()
+	<-s.swept
+	done := make(chan struct{})
+	for _, w := range s.workers {
+		go func() {
+			w.Stop()
+			done <- struct{}{}
+		}()
+	}
+	for range s.workers {
+		<-done
+	}
+}
+
+func options(c config.Config, concurrent int) worker.Options {
+	o := worker.Options{
+		// Cancellation reaches an activity with the answer to a heartbeat: one a second, or stop would be slow.
+		MaxHeartbeatThrottleInterval:           time.Second,
+		DefaultHeartbeatThrottleInterval:       time.Second,
+		MaxConcurrentActivityExecutionSize:     concurrent,
+		MaxConcurrentWorkflowTaskExecutionSize: concurrentWorkflows,
+		WorkerStopTimeout:                      c.Settings.Drain,
+		// A run whose code fails must end, and be settled by the reconciler, rather than stand still for ever.
+		WorkflowPanicPolicy: worker.FailWorkflow,
+	}
+	if c.Deployment != "" {
+		o.DeploymentOptions = worker.DeploymentOptions{
+			UseVersioning:             true,
+			Version:                   worker.WorkerDeploymentVersion{DeploymentName: c.Deployment, BuildID: c.BuildID},
+			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
+		}
+	}
+	return o
+}
+
+// Set is every activity with its dependencies.
+type Set struct {
+	Sessions *activities.Sessions
+	Model    *activities.Model
+	Tools    *activities.Tools
+	Answers  *activities.Answers
+}
+
+// RegisterMain registers what the main queue serves.
+func RegisterMain(r worker.Registry, set Set) {
+	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: run.WorkflowType})
+	r.RegisterWorkflowWithOptions(workflows.CaptureMemory, workflow.RegisterOptions{Name: run.MemoryWorkflowType})
+	r.RegisterActivityWithOptions(set.Sessions, activity.RegisterOptions{})
+	r.RegisterActivityWithOptions(set.Model, activity.RegisterOptions{})
+	r.RegisterActivityWithOptions(set.Answers, activity.RegisterOptions{})
+}
+
+// RegisterTools registers what the tools queue serves: everything that touches the workspace.
+func RegisterTools(r worker.Registry, set Set) {
+	r.RegisterActivityWithOptions(set.Tools, activity.RegisterOptions{})
+}
+
+func assemble(ctx context.Context, o Options) (Set, error) {
+	c, s := o.Backend.Config, o.Backend.Store
+	redactor := secret.NewRedactor(c.Secrets())
+	builtin, err := builtinTools(ctx, o, redactor)
+	if err != nil {
+		return Set{}, err
+	}
+	registry, err := tool.NewRegistry(redactor, append(builtin, o.Tools...)...)
+	if err != nil {
+		return Set{}, err
+	}
+	workspace := &activities.Workspace{Root: c.Workspace}
+	providers := llm.NewProviders(llm.ProvidersConfig{
+		Anthropic:  llm.Endpoint{APIKey: c.Anthropic.APIKey.Reveal(), BaseURL: c.Anthropic.BaseURL},
+		OpenAI:     llm.Endpoint{APIKey: c.OpenAI.APIKey.Reveal(), BaseURL: c.OpenAI.BaseURL},
+		OpenRouter: llm.Endpoint{APIKey: c.OpenRouter.APIKey.Reveal(), BaseURL: c.OpenRouter.BaseURL},
+	})
+	set := Set{
+		Sessions: &activities.Sessions{Store: s, Model: chooseModel(c), Zone: time.UTC},
+		Model: &activities.Model{
+			Store: s, Providers: providers, Tools: registry, Delivery: o.Platforms.Delivery, Instructions: c.Settings.Instructions,
+			Metrics: o.Metrics, Log: o.Backend.Log,
+		},
+		Tools:   &activities.Tools{Store: s, Registry: registry, Workspace: workspace, Metrics: o.Metrics, Log: o.Backend.Log},
+		Answers: &activities.Answers{Store: s, Delivery: o.Platforms.Delivery, Waker: o.Backend.Dispatcher, Capture: activities.CaptureOff, Metrics: o.Metrics, Log: o.Backend.Log},
+	}
+	if c.ServeQueues != config.QueuesMain {
+		set.Model.Workspace = workspace
+	}
+	return set, nil
+}
+
+// builtinTools makes the tools that come with mikan. A worker that serves no tools still tells the model of them, and
+// needs no sandbox for that.
+func builtinTools(ctx context.Context, o Options, redactor *secret.Redactor) ([]tool.Tool, error) {
+	c := o.Backend.Config
+	where := sandbox.Config{Spec: c.Sandbox.String(), Hide: []string{c.DataDir}}
+	var box sandbox.Sandbox
+	if c.ServeQueues == config.QueuesMain {
+		if where.Spec == "" {
+			where.Spec = string(config.SandboxBwrap)
+		}
+		parsed, err := sandbox.Parse(where)
+		if err != nil {
+			return nil, err
+		}
+		box = parsed
+	} else {
+		choice, err := sandbox.Choose(ctx, where, o.Fallback)
+		if err != nil {
+			return nil, err
+		}
+		if choice.Warning != "" {
+			o.Say(choice.Warning)
+		}
+		box = choice.Sandbox
+	}
+	return []tool.Tool{
+		&tool.Bash{Sandbox: box, Redactor: redactor}, &tool.Read{Redactor: redactor}, &tool.Write{}, &tool.Edit{},
+	}, nil
+}
+
+// chooseModel resolves a run's model: the office's, else the installation's.
+func chooseModel(c config.Config) func(string) string {
+	return func(setting string) string {
+		if setting != "" {
+			return setting
+		}
+		return c.Model.String()
+	}
+}
