@@ -131,7 +131,9 @@ func dynamicValues() dynamicconfig.StaticClient {
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key():                       1000,
 		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():                                 20_000,
 		dynamicconfig.FrontendMaxNamespaceNamespaceReplicationInducingAPIsRPSPerInstance.Key(): 1000,
-		dynamicconfig.WorkerPerNamespaceWorkerStartRate.Key():                                  1000.0,
+		// Tests create a namespace each; the stock 20 a second would refuse some.
+		dynamicconfig.FrontendNamespaceReplicationInducingAPIsRPS.Key(): 1000,
+		dynamicconfig.WorkerPerNamespaceWorkerStartRate.Key():           1000.0,
 
 		// One partition: more spread a small load over queues that must
 		// forward to each other, which costs hops and breaks order.

@@ -28,15 +28,17 @@ const (
 	keepUnused = 14 * 24 * time.Hour
 )
 
-// DevServer returns the project's own Temporal server, and builds it first when its sources or Go changed. The build
-// takes about four minutes on two cores; one process builds, others wait for it.
-func DevServer(ctx context.Context, options Options) (string, error) {
-	options.DataDir = "." // not used
+// Prepare does what makes a first start long, without starting anything: unless TEMPORAL_ADDRESS is set or a recent
+// temporal CLI is at hand, it builds the project's own Temporal server. The build takes about four minutes on two cores;
+// one process builds, others wait for it. Options.DataDir is not used.
+func Prepare(ctx context.Context, options Options) error {
+	options.DataDir = "."
 	o, err := options.withDefaults()
-	if err != nil {
-		return "", err
+	if err != nil || o.Getenv("TEMPORAL_ADDRESS") != "" {
+		return err
 	}
-	return devServer(ctx, o)
+	_, _, _, err = findTemporal(ctx, o, "")
+	return err
 }
 
 func devServer(ctx context.Context, o Options) (string, error) {

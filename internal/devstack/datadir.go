@@ -40,12 +40,17 @@ type memory struct {
 	TemporalBy temporalProgram `json:"temporal_by,omitempty"`
 }
 
-const memoryFile = "stack.json"
+const (
+	memoryFile = "stack.json"
+	lockFile   = "dev.lock"
+)
 
 func (d *dataDir) logs() string     { return filepath.Join(d.path, "logs") }
 func (d *dataDir) run() string      { return filepath.Join(d.path, "run") }
 func (d *dataDir) postgres() string { return filepath.Join(d.path, "postgres") }
 func (d *dataDir) temporal() string { return filepath.Join(d.path, "temporal") }
+
+func (d *dataDir) temporalDatabase() string { return filepath.Join(d.temporal(), "temporal.db") }
 
 // openDataDir creates, locks and reads the data directory.
 func openDataDir(path string) (*dataDir, error) {
@@ -57,7 +62,7 @@ func openDataDir(path string) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	lock := flock.New(filepath.Join(path, "dev.lock"))
+	lock := flock.New(filepath.Join(path, lockFile))
 	locked, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the data directory: %w", err)

@@ -36,7 +36,7 @@ const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	// The first build takes minutes; no test's own bound should run meanwhile.
-	if _, err := devstack.DevServer(context.Background(), devstack.Options{Progress: os.Stderr}); err != nil {
+	if err := devstack.Prepare(context.Background(), devstack.Options{Getenv: bare, Progress: os.Stderr}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

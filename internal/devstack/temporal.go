@@ -48,6 +48,7 @@ var cliSettings = []string{
 	"--dynamic-config-value", "history.visibilityProcessorMaxPollRPS=2000",
 	"--dynamic-config-value", "history.outboundProcessorMaxPollRPS=2000",
 	"--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=true",
+	"--dynamic-config-value", "frontend.rps.namespaceReplicationInducingAPIs=1000",
 	"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
 	"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1",
 	"--dynamic-config-value", "matching.enableFairness=true",
@@ -58,7 +59,7 @@ var cliSettings = []string{
 
 // startTemporal finds or builds a server, launches it and returns the addresses of its frontend and its UI.
 func startTemporal(ctx context.Context, o Options, dir *dataDir) (address, ui string, svc *service, err error) {
-	database := filepath.Join(dir.temporal(), "temporal.db")
+	database := dir.temporalDatabase()
 	by, program, arguments, err := findTemporal(ctx, o, dir.recall().TemporalBy)
 	if err != nil {
 		return "", "", nil, err
@@ -104,7 +105,7 @@ func startTemporal(ctx context.Context, o Options, dir *dataDir) (address, ui st
 		defer func() { _ = conn.Close() }()
 		client := workflowservice.NewWorkflowServiceClient(conn)
 		svc.ready = func(ctx context.Context) error {
-			return errors.Join(temporalServes(ctx, client, o.Namespace), answers(ctx, "http://"+loopbackAddress(uiPort)))
+			return errors.Join(TemporalServes(ctx, client, o.Namespace), answers(ctx, "http://"+loopbackAddress(uiPort)))
 		}
 		return []int{port, uiPort}, svc.start(ctx)
 	})
@@ -114,8 +115,9 @@ func startTemporal(ctx context.Context, o Options, dir *dataDir) (address, ui st
 	return loopbackAddress(port), "http://" + loopbackAddress(uiPort), svc, nil
 }
 
-// temporalServes asks one question each of frontend, history and matching for a namespace.
-func temporalServes(ctx context.Context, client workflowservice.WorkflowServiceClient, namespace string) error {
+// TemporalServes asks one question each of frontend, history and matching for a namespace. It returns nil when all
+// three answer, so that a workflow can be started there.
+func TemporalServes(ctx context.Context, client workflowservice.WorkflowServiceClient, namespace string) error {
 	_, err := client.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func temporalServes(ctx context.Context, client workflowservice.WorkflowServiceC
 		Namespace: namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: "ready-probe"},
 	})
-	if _, none := errors.AsType[*serviceerror.NotFound](serviceerror.FromStatus(status.Convert(err))); err != nil && !none {
+	if err != nil && !isNotFound(err) {
 		return err
 	}
 	_, err = client.DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
@@ -134,6 +136,13 @@ func temporalServes(ctx context.Context, client workflowservice.WorkflowServiceC
 		TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
 	})
 	return err
+}
+
+// isNotFound knows Temporal's answer from a plain connection and from one of the SDK's, which translates it.
+func isNotFound(err error) bool {
+	_, translated := errors.AsType[*serviceerror.NotFound](err)
+	_, plain := errors.AsType[*serviceerror.NotFound](serviceerror.FromStatus(status.Convert(err)))
+	return translated || plain
 }
 
 // answers tells whether a web server is there.
