@@ -223,7 +223,7 @@ func (c client) failure(ctx context.Context, x *exchange, req Request, err error
 	case errors.As(err, &r):
 	case x.status >= 300 || x.status != 0 && !x.eventStream:
 		r = parseRefusal(x.status, x.errorBody)
-		if x.status < 300 && !json.Valid(x.errorBody) {
+		if x.status < 300 && r.kind == "" && r.message == "" {
 			return fault.New(fault.Invalid, "%s did not answer with an event stream; check the base URL", c.name)
 		}
 	case errors.Is(ctx.Err(), context.Canceled):

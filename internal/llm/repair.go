@@ -186,8 +186,11 @@ func (r *repair) answer(index int, call *Block, ordinal int) Block {
 		a.taken = true
 		result := r.storable(a.message, a.block)
 		result.CallID, result.Kind = call.CallID, BlockToolResult
-		if strings.TrimSpace(result.Text) == "" && len(result.Images) == 0 {
-			result.Text = emptyResult
+		if strings.TrimSpace(result.Text) == "" {
+			result.Text = ""
+			if len(result.Images) == 0 {
+				result.Text = emptyResult
+			}
 		}
 		return result
 	}

@@ -1,7 +1,6 @@
 package llmtest
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -137,7 +136,7 @@ func openAITool(i int, name string, parameters any) *Violation {
 }
 
 func openAICall(id string, f object, ids map[string]bool) *Violation {
-	var arguments map[string]any
+	var arguments object
 	switch {
 	case id == "" || len(id) > 64:
 		return invalid("Invalid 'call_id': string too long or empty. Expected a string with maximum length 64.")
@@ -145,7 +144,7 @@ func openAICall(id string, f object, ids map[string]bool) *Violation {
 		return invalid("Duplicate tool call id: %s", id)
 	case !openAIName.MatchString(f.text("name")):
 		return invalid("Invalid function name: string does not match pattern '^[a-zA-Z0-9_-]+$'.")
-	case json.Unmarshal([]byte(f.text("arguments")), &arguments) != nil:
+	case decode([]byte(f.text("arguments")), &arguments) != nil || arguments == nil:
 		// What vLLM's chat templates do with arguments that they cannot parse.
 		return invalid("Invalid function arguments: not a JSON object.")
 	}
