@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 )
 
@@ -95,8 +96,10 @@ func run(ctx context.Context, j job, command Command) (Exit, error) {
 		watching, err = j.watch(p.cmd.Process.Pid)
 	}
 	if err == nil {
+		failpoint.Hit("command.begin.before")
 		// A process that is gone already is told about below.
 		_, _ = io.WriteString(p.gate, "go\n")
+		failpoint.Hit("command.begin.after")
 	} else {
 		p.killGroup()
 	}

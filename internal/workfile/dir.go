@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/geminixiang/mikan/internal/failpoint"
 )
 
 // Dir is an open office directory. Close it after use.
@@ -123,8 +125,8 @@ func (d *Dir) ReadAll(name string, limit int64) ([]byte, error) {
 // Create makes a new file in folder (made when missing) whose name is prefix, a random part and suffix, and returns
 // it with its name inside the office.
 func (d *Dir) Create(folder, prefix, suffix string) (*os.File, string, error) {
-	if err := d.root.MkdirAll(folder, 0o755); err != nil {
-		return nil, "", d.explain(folder, err)
+	if err := d.makeFolder(folder); err != nil {
+		return nil, "", err
 	}
 	name := path.Join(folder, prefix+strings.ToLower(rand.Text()[:10])+suffix)
 	file, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -150,8 +152,8 @@ const (
 // folders are made, an existing file's permissions are kept. A link in the file's place is refused and left alone.
 func (d *Dir) Replace(name string, content []byte) (Replacement, error) {
 	folder := filepath.Dir(name)
-	if err := d.root.MkdirAll(folder, 0o755); err != nil {
-		return Created, d.explain(folder, err)
+	if err := d.makeFolder(folder); err != nil {
+		return Created, err
 	}
 	outcome, mode := Created, fs.FileMode(0o644)
 	switch info, err := d.root.Lstat(name); {
@@ -179,13 +181,26 @@ func (d *Dir) Replace(name string, content []byte) (Replacement, error) {
 		err = closed
 	}
 	if err == nil {
+		failpoint.Hit("file.replace.before")
 		err = d.root.Rename(temporary, name)
+		failpoint.Hit("file.replace.after")
 	}
 	if err != nil {
 		_ = d.root.Remove(temporary)
 		return outcome, err
 	}
 	return outcome, d.syncFolder(folder)
+}
+
+func (d *Dir) makeFolder(name string) error {
+	err := d.root.MkdirAll(name, 0o755)
+	if err == nil {
+		return nil
+	}
+	if info, failed := d.root.Stat(name); failed == nil && !info.IsDir() {
+		return fmt.Errorf("%s is not a directory but a %s", name, kind(info.Mode()))
+	}
+	return d.explain(name, err)
 }
 
 // syncFolder makes a rename durable.
@@ -300,6 +315,8 @@ func (d *Dir) linkError(name string) error {
 
 func kind(mode fs.FileMode) string {
 	switch {
+	case mode.IsRegular():
+		return "file"
 	case mode.IsDir():
 		return "directory"
 	case mode&fs.ModeSymlink != 0:
