@@ -24,6 +24,7 @@ type Model struct {
 	Instructions string // the operator's, for the whole installation
 	// Workspace is set where this worker serves the tools queue and so can read MEMORY.md itself.
 	Workspace *Workspace
+	Info      func(llm.Ref) llm.ModelInfo
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 }
@@ -32,7 +33,16 @@ type Model struct {
 type ThinkInput struct {
 	RunID string `json:"run"`
 	Step  int    `json:"step"`
+	Fit   Fit    `json:"fit,omitempty"`
 }
+
+// Fit tells how a context that is too long for the model is dealt with.
+type Fit string
+
+// The ways. The zero value asks for a compaction.
+const (
+	FitByTrimming Fit = "trim" // leave out the oldest turns, for this request only
+)
 
 // ThoughtKind tells what a model call came to.
 type ThoughtKind string
@@ -42,6 +52,7 @@ const (
 	Answered    ThoughtKind = "answered" // the step holds the answer
 	WantsTools  ThoughtKind = "tools"    // Calls are to be carried out, then think again
 	NeedsMemory ThoughtKind = "memory"   // nothing was called: recall the memory first
+	NeedsRoom   ThoughtKind = "room"     // the context does not fit: compact, then think again
 )
 
 // Thought is what the workflow learns of a model call.
@@ -49,6 +60,7 @@ type Thought struct {
 	Kind   ThoughtKind `json:"kind"`
 	Calls  []CallRef   `json:"calls,omitempty"`
 	Tokens int64       `json:"tokens,omitempty"`
+	Filled bool        `json:"filled,omitempty"` // the context nears the window: compact beside the run
 }
 
 // CallRef names a tool call of a step by its position. Tool is a registered name: an unknown one never gets here.
@@ -88,39 +100,77 @@ func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 	if err != nil {
 		return Thought{}, err
 	}
+	ref, err := llm.ParseRef(step.Run.Model)
+	if err != nil {
+		return Thought{}, err
+	}
+	request, filled := m.request(step.Run, ref, session, *memory, in.Fit)
+	if filled == overLimit {
+		return Thought{Kind: NeedsRoom}, nil
+	}
 	pulse.enter("model")
-	response, spent, err := m.call(ctx, step.Run, session, *memory, pulse)
+	response, spent, err := m.call(ctx, step.Run, ref, request, pulse)
+	if llm.IsContextTooLong(err) && in.Fit != FitByTrimming {
+		return Thought{Kind: NeedsRoom}, nil // the provider counts otherwise than we do
+	}
 	if err != nil {
 		return Thought{}, err
 	}
 	pulse.enter("store")
 	turn := store.Entry{Kind: store.EntryAssistant, Body: store.Body{
-		Blocks: response.Blocks, Model: response.Model, Stop: response.Stop, Usage: &response.Usage,
+		Blocks: response.Blocks, Model: response.Model, Stop: response.Stop, Usage: &response.Usage, Basis: session.Session.SummaryEntry,
 	}}
+	if in.Fit == FitByTrimming {
+		turn.Body.Basis = store.Trimmed
+	}
 	stored, err := m.Store.CommitStep(ctx, step, spent, turn, m.refusedCalls(in, turn)...)
 	if err != nil {
 		return Thought{}, err
 	}
-	return m.thoughtOf(stored), nil
+	thought := m.thoughtOf(stored)
+	thought.Filled = filled == nearLimit
+	return thought, nil
 }
 
-// call makes the one request of this attempt and shows the answer while it grows.
-func (m *Model) call(ctx context.Context, r store.Run, session store.Context, memory store.Memory, pulse *pulse) (llm.Response, store.Spent, error) {
-	ref, err := llm.ParseRef(r.Model)
-	if err != nil {
-		return llm.Response{}, store.Spent{}, err
+// fullness tells how much of the model's window a request takes.
+type fullness int
+
+const (
+	roomLeft fullness = iota
+	nearLimit
+	overLimit
+)
+
+// request makes the model request of a step.
+func (m *Model) request(r store.Run, ref llm.Ref, session store.Context, memory store.Memory, fit Fit) (llm.Request, fullness) {
+	share := budgetFor(m.Info(ref))
+	request := llm.Request{
+		Model: ref.Model, System: prompt.System(m.Instructions), Tools: m.Tools.Specs(), Thinking: ref.Thinking,
+		MaxTokens: int(share.output), CacheKey: r.SessionID,
 	}
-	model, err := m.Providers.Model(ref)
-	if err != nil {
-		return llm.Response{}, store.Spent{}, err
+	fixed := overhead(request.System, request.Tools) + prompt.MemoryTokens(memory)
+	filled := roomLeft
+	switch size := measure(session, fixed); {
+	case fit == FitByTrimming:
+		session = trim(session, share.limit, fixed)
+	case size > share.limit:
+		return request, overLimit
+	case size > share.early:
+		filled = nearLimit
 	}
 	messages, notes := prompt.Messages(session, memory)
 	for _, note := range notes {
 		m.Log.Debug("a request was repaired", "run", r.ID, "note", note)
 	}
-	request := llm.Request{
-		Model: ref.Model, System: prompt.System(m.Instructions), Messages: messages, Tools: m.Tools.Specs(),
-		Thinking: ref.Thinking, CacheKey: r.SessionID,
+	request.Messages = messages
+	return request, filled
+}
+
+// call makes the one request of this attempt and shows the answer while it grows.
+func (m *Model) call(ctx context.Context, r store.Run, ref llm.Ref, request llm.Request, pulse *pulse) (llm.Response, store.Spent, error) {
+	model, err := m.Providers.Model(ref)
+	if err != nil {
+		return llm.Response{}, store.Spent{}, err
 	}
 	draft, err := m.startDraft(ctx, r)
 	if err != nil {
@@ -138,7 +188,7 @@ func (m *Model) call(ctx context.Context, r store.Run, session store.Context, me
 	failpoint.Hit("model.after")
 	took := time.Since(started)
 	spent := store.Spent{Usage: response.Usage, ModelMS: took.Milliseconds()}
-	if micros, ok := llm.Lookup(ref.Provider, ref.Model).Cost(response.Usage); ok {
+	if micros, ok := m.Info(ref).Cost(response.Usage); ok {
 		spent.CostMicros = &micros
 	}
 	if ctx.Err() != nil && err != nil {

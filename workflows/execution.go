@@ -20,6 +20,7 @@ type execution struct {
 	wakes    workflow.ReceiveChannel
 	run      activities.Claimed
 	idle     run.Outcome // the outcome when there is no run to execute
+	summary  compaction
 	progress progress
 }
 
@@ -116,6 +117,7 @@ func (e *execution) close(end ending) error {
 	if end.capture {
 		e.capture(detached)
 	}
+	e.summary.wait(detached)
 	if late := e.drain(); end.waiting || late {
 		return workflow.NewContinueAsNewError(detached, run.WorkflowType, run.Input{OfficeKey: e.in.OfficeKey, SessionKey: e.in.SessionKey})
 	}

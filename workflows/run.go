@@ -63,23 +63,49 @@ func (e *execution) work(step int) (int, error) {
 	}
 }
 
-// think calls the model once. A worker without the workspace asks for the memory to be recalled first.
+// maxCompactions is how often one step may be compacted before its request is made to fit by rule.
+const maxCompactions = 2
+
+// think takes one step: the model is called once, after whatever the call needs first.
 func (e *execution) think(step int) (activities.Thought, error) {
-	for {
-		var thought activities.Thought
-		started := workflow.Now(e.ctx)
-		e.progress.began("model " + e.run.Model)
-		ctx := with(e.ctx, modelClass, e.queue, "model "+e.run.Model)
-		err := workflow.ExecuteActivity(ctx, model.Think, activities.ThinkInput{RunID: e.run.ID, Step: step}).Get(ctx, &thought)
-		e.progress.ended(workflow.Now(e.ctx).Sub(started), thought.Tokens, err)
-		if err != nil || thought.Kind != activities.NeedsMemory {
+	in := activities.ThinkInput{RunID: e.run.ID, Step: step}
+	for compactions := 0; ; {
+		thought, err := e.callModel(in)
+		switch {
+		case err != nil:
 			return thought, err
-		}
-		ctx = with(e.ctx, toolClass, run.ToolsQueue(e.queue), "recall memory")
-		if err := workflow.ExecuteActivity(ctx, tools.Recall, activities.RecallInput{RunID: e.run.ID}).Get(ctx, nil); err != nil {
-			return thought, err
+		case thought.Kind == activities.NeedsMemory:
+			if err := e.recall(); err != nil {
+				return thought, err
+			}
+		case thought.Kind == activities.NeedsRoom:
+			compactions++
+			if compactions > maxCompactions || !e.makeRoom(step) {
+				in.Fit = activities.FitByTrimming
+			}
+		default:
+			if thought.Filled {
+				e.compactBeside(step)
+			}
+			return thought, nil
 		}
 	}
+}
+
+func (e *execution) callModel(in activities.ThinkInput) (activities.Thought, error) {
+	var thought activities.Thought
+	started := workflow.Now(e.ctx)
+	e.progress.began("model " + e.run.Model)
+	ctx := with(e.ctx, modelClass, e.queue, "model "+e.run.Model)
+	err := workflow.ExecuteActivity(ctx, model.Think, in).Get(ctx, &thought)
+	e.progress.ended(workflow.Now(e.ctx).Sub(started), thought.Tokens, err)
+	return thought, err
+}
+
+// recall has the memory read where the workspace is, for a model call on a worker that has none.
+func (e *execution) recall() error {
+	ctx := with(e.ctx, toolClass, run.ToolsQueue(e.queue), "recall memory")
+	return workflow.ExecuteActivity(ctx, tools.Recall, activities.RecallInput{RunID: e.run.ID}).Get(ctx, nil)
 }
 
 // use carries out one tool call. What goes wrong inside is the model's to read; an error ends the run.

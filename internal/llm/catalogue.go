@@ -52,6 +52,26 @@ func (p Price) cost(u Usage) float64 {
 		p.CacheWrite*float64(u.CacheWrite)
 }
 
+// WithPrices returns the model with the prices that are given, in US dollars per million tokens; nil keeps a price.
+func (i ModelInfo) WithPrices(input, output, cacheRead, cacheWrite *float64) ModelInfo {
+	if input == nil && output == nil && cacheRead == nil && cacheWrite == nil {
+		return i
+	}
+	var p Price
+	if i.price != nil {
+		p = *i.price
+	}
+	for _, change := range []struct{ to, from *float64 }{
+		{&p.Input, input}, {&p.Output, output}, {&p.CacheRead, cacheRead}, {&p.CacheWrite, cacheWrite},
+	} {
+		if change.from != nil {
+			*change.to = *change.from
+		}
+	}
+	i.price, i.longPrice = &p, nil
+	return i
+}
+
 // Cost is what the usage of one call costs in millionths of a US dollar, rounded up. ok is false when the price is
 // unknown; tokens are then shown without a price. Long prompts cost more with some models, so sum costs, not usages.
 func (i ModelInfo) Cost(u Usage) (microUSD int64, ok bool) {

@@ -54,6 +54,9 @@ func Messages(c store.Context, memory store.Memory) ([]llm.Message, []string) {
 	return llm.Repair(messages)
 }
 
+// MemoryTokens estimates what the memory adds to a request.
+func MemoryTokens(m store.Memory) int64 { return llm.EstimateText(memoryNote(m)) }
+
 func roleOf(kind store.EntryKind) llm.Role {
 	switch kind {
 	case store.EntryAssistant:

@@ -49,6 +49,8 @@ type Body struct {
 	Model string         `json:"model,omitempty"` // the model that answered, as its provider names it
 	Stop  llm.StopReason `json:"stop,omitempty"`
 	Usage *llm.Usage     `json:"usage,omitempty"`
+	// Basis is the summary entry of the context that Usage was counted for; Trimmed when that context was cut by rule.
+	Basis int64 `json:"basis,omitempty"`
 
 	// Compactions: the summary, and the first entry that is kept beside it.
 	Summary     string `json:"summary,omitempty"`
@@ -59,6 +61,9 @@ type Body struct {
 	Note string          `json:"note,omitempty"`
 	Raw  json.RawMessage `json:"raw,omitempty"`
 }
+
+// Trimmed is the Basis of a usage that says nothing about the context's size.
+const Trimmed = -1
 
 // Text joins the text blocks, for people and for search.
 func (b Body) Text() string {

@@ -173,6 +173,7 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 		Sessions: &activities.Sessions{Store: s, Model: chooseModel(c), Zone: time.UTC},
 		Model: &activities.Model{
 			Store: s, Providers: providers, Tools: registry, Delivery: o.Platforms.Delivery, Instructions: c.Settings.Instructions,
+			Info: catalogue(c),
 			Metrics: o.Metrics, Log: o.Backend.Log,
 		},
 		Tools:   &activities.Tools{Store: s, Registry: registry, Workspace: workspace, Metrics: o.Metrics, Log: o.Backend.Log},
@@ -221,5 +222,23 @@ func chooseModel(c config.Config) func(string) string {
 			return setting
 		}
 		return c.Model.String()
+	}
+}
+
+// catalogue tells what is known about a model: the built-in catalogue, corrected by the configuration.
+func catalogue(c config.Config) func(llm.Ref) llm.ModelInfo {
+	return func(ref llm.Ref) llm.ModelInfo {
+		info := llm.Lookup(ref.Provider, ref.Model)
+		o, ok := c.Settings.Models[ref.Provider+"/"+ref.Model]
+		if !ok {
+			return info
+		}
+		if o.ContextWindow > 0 {
+			info.Window = int64(o.ContextWindow)
+		}
+		if o.MaxOutput > 0 {
+			info.MaxOutput = int64(o.MaxOutput)
+		}
+		return info.WithPrices(o.InputUSD, o.OutputUSD, o.CacheReadUSD, o.CacheWriteUSD)
 	}
 }
