@@ -75,7 +75,7 @@ func TestToolCallsKeepTheirDigitsAndRoundTrip(t *testing.T) {
 		if want := `{"command": "id 2932809024865746956", "limit": 2932809024865746956, "x": 1.10}`; made[0].Arguments != want {
 			t.Errorf("arguments %s", made[0].Arguments)
 		}
-		picture := llm.Block{Kind: llm.BlockImage, Data: onePixel(t, 4)}
+		picture := llm.Block{Kind: llm.BlockImage, Data: strip(t, 4)}
 		messages = append(messages, llm.Message{Role: llm.RoleAssistant, Blocks: resp.Blocks},
 			llm.Message{Role: llm.RoleTool, Blocks: []llm.Block{
 				{Kind: llm.BlockToolResult, CallID: "call-b", Text: "nothing given", IsError: true},

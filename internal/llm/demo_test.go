@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
@@ -115,13 +117,24 @@ func TestDemoQuotesTheConversation(t *testing.T) {
 
 func TestDemoAnswersSlowlyAndStops(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := llm.NewDemo().Complete(ctx, demoRequest(text(llm.RoleUser, "slow 600")), ignore)
-	if fault.CodeOf(err) != fault.Interrupted {
-		t.Errorf("error %v", err)
-	}
-	if got := textOf(complete(t, llm.NewDemo(), demoRequest(text(llm.RoleUser, "slow 1")))); !strings.Contains(got, "1 of 1") {
-		t.Errorf("%q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		begin, pieces := time.Now(), 0
+		resp, err := llm.NewDemo().Complete(t.Context(), demoRequest(text(llm.RoleUser, "slow 30")), func(llm.Event) { pieces++ })
+		if err != nil || !strings.Contains(textOf(resp), "30 of 30") || pieces < 30 {
+			t.Errorf("%d pieces, %q, %v", pieces, textOf(resp), err)
+		}
+		if took := time.Since(begin); took < 30*time.Second || took > 40*time.Second { // on the bubble's clock
+			t.Errorf("took %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if _, err = llm.NewDemo().Complete(ctx, demoRequest(text(llm.RoleUser, "slow 600")), ignore); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("past its deadline: %v", err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		_, err = llm.NewDemo().Complete(ctx, demoRequest(text(llm.RoleUser, "slow 600")), func(llm.Event) { cancel() })
+		if fault.CodeOf(err) != fault.Interrupted {
+			t.Errorf("stopped: %v", err)
+		}
+	})
 }

@@ -188,7 +188,7 @@ func TestPassedDeadlineIsUnavailable(t *testing.T) {
 func TestRejectedPartsCanBeLeftOut(t *testing.T) {
 	t.Parallel()
 	messages := []llm.Message{
-		{Role: llm.RoleUser, Blocks: []llm.Block{{Kind: llm.BlockText, Text: "See"}, {Kind: llm.BlockImage, Data: onePixel(t, 2), MediaType: "image/png"}}},
+		{Role: llm.RoleUser, Blocks: []llm.Block{{Kind: llm.BlockText, Text: "See"}, {Kind: llm.BlockImage, Data: strip(t, 2), MediaType: "image/png"}}},
 		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Kind: llm.BlockThinking, Text: "hm"}, {Kind: llm.BlockText, Text: "yes"}}},
 		{Role: llm.RoleUser, Blocks: []llm.Block{{Kind: llm.BlockText, Text: "And?"}}},
 	}

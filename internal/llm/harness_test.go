@@ -114,10 +114,11 @@ func accepted(t *testing.T, s *llmtest.Server) []llmtest.Request {
 	return requests
 }
 
-func onePixel(t testing.TB, side int) []byte {
+// strip is a PNG of one row.
+func strip(t testing.TB, width int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, side, side))); err != nil {
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 1))); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
