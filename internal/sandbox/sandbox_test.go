@@ -237,6 +237,30 @@ func TestNothingOfACommandOutlivesAKilledWorker(t *testing.T) {
 	}
 }
 
+func TestAWorkerThatDiesAtTheBeginningLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name := range real(t) {
+		for point, mayHaveBegun := range map[string]bool{"command.begin.before": false, "command.begin.after": true} {
+			t.Run(name+" "+point, func(t *testing.T) {
+				t.Parallel()
+				dir := office(t)
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), workerVariable+"="+name, "SANDBOX_TEST_DIR="+dir, "MIKAN_FAILPOINT="+point,
+					"SANDBOX_TEST_SCRIPT=touch begun; (sleep 1000 >/dev/null 2>&1 &); sleep 1000")
+				err := cmd.Run()
+				var ended *exec.ExitError
+				if !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+					t.Fatalf("the worker was not killed at %s: %v", point, err)
+				}
+				eventually(t, "the command is gone", func() bool { return len(processesIn(t, dir)) == 0 })
+				if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil && !mayHaveBegun {
+					t.Error("the command ran without anybody watching it")
+				}
+			})
+		}
+	}
+}
+
 func TestTheNextWorkerKillsWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	for name := range real(t) {
