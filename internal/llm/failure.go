@@ -191,7 +191,7 @@ func imageRejected(kind, message string) bool {
 	s := strings.ToLower(kind + " " + message)
 	return strings.Contains(s, "image") && containsAny(s, []string{
 		"could not process", "does not match", "exceed", "too large", "dimension", "invalid", "unsupported",
-		"not support", "parse", "failed to", "cannot identify", "unable to",
+		"not support", "support image", "parse", "failed to", "cannot identify", "unable to",
 	})
 }
 
@@ -265,7 +265,7 @@ func (c client) refused(x *exchange, req Request, r *refusal) error {
 		return say(fault.Forbidden, nil, "wants payment, the account has no credit left")
 	case s == http.StatusForbidden:
 		return say(fault.Forbidden, nil, "does not allow this with the key in "+c.keyName)
-	case s == http.StatusNotFound:
+	case s == http.StatusNotFound && !imageRejected(r.kind, r.message): // OpenRouter: "No endpoints found that support image input"
 		return say(fault.Invalid, nil, fmt.Sprintf("does not know the model %q or the address", req.Model))
 	case s == http.StatusRequestEntityTooLarge, contextTooLong(r.kind + " " + r.message):
 		return say(fault.TooLarge, errContextTooLong, "takes no request of this size")

@@ -209,6 +209,7 @@ func TestRejectedPartsCanBeLeftOut(t *testing.T) {
 	}{
 		{"a picture", llmtest.Fail(400, "invalid_request_error", "messages.0.content.1.image.source.base64: Could not process image"), llm.BlockImage},
 		{"a picture at OpenAI", llmtest.Fail(400, "invalid_image_format", "You uploaded an unsupported image."), llm.BlockImage},
+		{"a model without eyes at OpenRouter", llmtest.Fail(404, "not_found_error", "No endpoints found that support image input"), llm.BlockImage},
 		{"a signature", llmtest.Fail(400, "invalid_request_error", "messages.1.content.0: Invalid `signature` in `thinking` block"), llm.BlockThinking},
 		{"encrypted reasoning", llmtest.Fail(400, "invalid_encrypted_content", "The encrypted content for item rs_1 could not be verified."), llm.BlockThinking},
 		{"something else", llmtest.Fail(400, "invalid_request_error", "tools.0: bad"), ""},

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
@@ -96,6 +98,15 @@ func streamFailure(err error) error {
 		return parseRefusal(http.StatusOK, said.Event.Data)
 	}
 	return err
+}
+
+// cacheKey fits the 64 characters that OpenAI takes.
+func cacheKey(req Request) string {
+	if len(req.CacheKey) <= 64 {
+		return req.CacheKey
+	}
+	sum := sha256.Sum256([]byte(req.CacheKey))
+	return hex.EncodeToString(sum[:])
 }
 
 // effort is the reasoning effort for the level; "" leaves the parameter out, as for models that do not reason.

@@ -76,7 +76,7 @@ func (m *chatModel) request(req Request) (openai.ChatCompletionNewParams, []opti
 		params.MaxTokens = openai.Int(int64(req.MaxTokens))
 	}
 	if m.official && req.CacheKey != "" {
-		params.PromptCacheKey = openai.String(req.CacheKey)
+		params.PromptCacheKey = openai.String(cacheKey(req))
 	}
 	if e := effort(req.Thinking, info); e != "" {
 		params.ReasoningEffort = shared.ReasoningEffort(e)

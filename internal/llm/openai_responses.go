@@ -68,7 +68,7 @@ func (m *responsesModel) request(req Request) responses.ResponseNewParams {
 		params.MaxOutputTokens = openai.Int(int64(req.MaxTokens))
 	}
 	if req.CacheKey != "" {
-		params.PromptCacheKey = openai.String(req.CacheKey)
+		params.PromptCacheKey = openai.String(cacheKey(req))
 	}
 	if info.Thinking == ThinkingEffort {
 		params.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}

@@ -114,7 +114,7 @@ type writer struct {
 	canceled bool
 }
 
-// gone is the panic value that ends a reply whose client left or whose connection is to break.
+// abort ends a reply whose client left or whose connection is to break.
 func (o *writer) abort() { panic(http.ErrAbortHandler) }
 
 // wait waits for d or, with a channel, until it closes; it aborts when the client or the server goes.
