@@ -52,9 +52,9 @@ const (
 )
 
 // Serve serves handler on ln until ctx ends, then gives open requests the time of drain to end and closes the rest.
-// It returns nil after such an end.
+// It returns nil after such an end. A handler whose answers stay open on purpose, as event streams do, has to end them
+// with ctx by itself, or they use up the whole of drain.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, drain time.Duration, logger *slog.Logger) error {
-	// Requests that stay open on purpose (event streams) end with ctx, not with drain.
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
