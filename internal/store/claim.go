@@ -74,7 +74,7 @@ type ModelChooser func(setting string) string
 func knownRun(ctx context.Context, tx pgx.Tx, at Address, by Execution) (Claim, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT `+runColumns+` FROM runs
-		WHERE origin_run_id = $1 OR (office_key = $2 AND session_key = $3 AND state = 'running')
+		WHERE office_key = $2 AND session_key = $3 AND (origin_run_id = $1 OR state = 'running')
 		ORDER BY (origin_run_id = $1) DESC, started_at DESC`, by.OriginRun, at.OfficeKey, at.SessionKey)
 	if err != nil {
 		return Claim{}, err

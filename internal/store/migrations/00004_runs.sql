@@ -67,7 +67,7 @@ CREATE TABLE runs (
     CHECK ((state = 'settled') = (outcome IS NOT NULL))
 );
 CREATE UNIQUE INDEX runs_open ON runs (office_key, session_key) WHERE state = 'running';
-CREATE INDEX runs_origin ON runs (origin_run_id);
+CREATE INDEX runs_origin ON runs (office_key, session_key, origin_run_id);
 CREATE INDEX runs_trigger ON runs (office_key, trigger_message_id, started_at);
 CREATE INDEX runs_office ON runs (office_key, started_at DESC);
 CREATE INDEX runs_recent ON runs (started_at DESC);
