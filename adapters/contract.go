@@ -65,8 +65,18 @@ type Message struct {
 
 // Capabilities tell what a platform can do, so that the shared pipelines need no platform's name.
 type Capabilities struct {
-	Redraws Redraws
+	Redraws  Redraws
+	Whispers Whispers
 }
+
+// Whispers tells whether a message in a shared conversation can be shown to one person alone.
+type Whispers string
+
+// The choices.
+const (
+	NoWhispers  Whispers = ""    // whatever is said, everybody reads
+	ToOnePerson Whispers = "one" // Outgoing.OnlyFor is honoured
+)
 
 // Redraws tells whether a message may be shown before it is complete.
 type Redraws string
@@ -84,6 +94,9 @@ type Outgoing struct {
 	Reply      json.RawMessage
 	Key        string // opaque idempotency key, at most 25 characters
 	Markdown   string // GFM; the adapter renders it natively
+	// OnlyFor is the platform's id of the one person who may see the message; empty: whoever reads the conversation.
+	// Set only where the platform whispers.
+	OnlyFor string
 }
 
 // Outbound puts messages on one platform. Errors carry a fault code: unavailable and rate_limited are tried again;

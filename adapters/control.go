@@ -8,6 +8,7 @@ import (
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/session"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/web"
 )
 
 // Canceller cancels one execution of a run's workflow. A run that is closed already is not an error.
@@ -21,10 +22,12 @@ type Control struct {
 	Store     *store.Store
 	Delivery  *Delivery
 	Canceller Canceller
+	// PublicURL is where people reach the gateway, for links to the session view.
+	PublicURL string
 }
 
 const helpText = "Write what you want done. `stop` ends what I am doing here and `stop all` also drops what waits; " +
-	"`/new` starts an empty session; `/help` shows this."
+	"`/new` starts an empty session; `/session` gives you a private link to everything in this one; `/help` shows this."
 
 // CarryOut does what a control row asks for and removes the row.
 func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {
@@ -36,6 +39,8 @@ func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {
 		err = c.stopAll(ctx, row)
 	case New:
 		err = c.reset(ctx, row)
+	case Session:
+		err = c.link(ctx, row)
 	default:
 		err = c.say(ctx, row, row.Word, "", helpText, store.Final)
 	}
@@ -118,6 +123,48 @@ func (c *Control) reset(ctx context.Context, row store.InboxRow) error {
 		}
 	}
 	return c.say(ctx, row, "new", "", "New session: earlier messages are no longer in my context. They can still be searched.", store.Final)
+}
+
+// link answers with a link to the session view that only the person who asked can read. Where a message reaches
+// everybody, there is none: whoever has the link reads the session.
+func (c *Control) link(ctx context.Context, row store.InboxRow) error {
+	current, known, err := c.Store.CurrentSession(ctx, row.OfficeKey, row.SessionKey)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return c.say(ctx, row, "session", "", "There is no session here yet: nothing was asked of me.", store.Final)
+	}
+	onlyFor, private, err := c.confidant(ctx, row)
+	if err != nil {
+		return err
+	}
+	if !private {
+		return c.say(ctx, row, "session", "", "I cannot show you a link here that nobody else sees. Whoever operates me can make one: `mikan session link "+current.ID+"`", store.Final)
+	}
+	token, _, err := c.Store.CreateLink(ctx, current.ID, store.LinkLifetime)
+	if err != nil {
+		return err
+	}
+	return c.Delivery.Say(ctx, Notice{
+		Cause: row.MessageID, What: "session", Row: row, State: store.Final, OnlyFor: onlyFor,
+		Text: "This session, for 24 hours and for whoever has the link: " + LinkMark, Link: web.Link(c.PublicURL, token),
+	})
+}
+
+// confidant tells to whom alone an answer can be shown: nobody in particular in a private conversation, the author of
+// the message where the platform whispers; private is false where neither holds.
+func (c *Control) confidant(ctx context.Context, row store.InboxRow) (onlyFor string, private bool, err error) {
+	o, err := c.Store.Office(ctx, row.OfficeKey)
+	if err != nil || o.Audience == store.Private {
+		return "", true, err
+	}
+	p, err := c.Delivery.place(ctx, row.OfficeKey)
+	if err != nil || p.outbound.Capabilities().Whispers == NoWhispers {
+		return "", false, err
+	}
+	message, err := c.Store.ChatMessage(ctx, row.OfficeKey, row.MessageID)
+	return message.AuthorID, message.AuthorID != "", err
 }
 
 func (c *Control) cancel(ctx context.Context, r store.Run) error {

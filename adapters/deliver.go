@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
@@ -30,6 +31,8 @@ type Delivery struct {
 type place struct {
 	address  office.Address
 	outbound Outbound
+	onlyFor  string // the one person who may see it; empty: whoever reads the conversation
+	link     string // stands for LinkMark in what is shown, and is never stored
 }
 
 func (d *Delivery) place(ctx context.Context, officeKey string) (place, error) {
@@ -41,7 +44,8 @@ func (d *Delivery) place(ctx context.Context, officeKey string) (place, error) {
 	if !ok {
 		return place{}, fault.New(fault.Unavailable, "this process has no tokens for %s", o.Platform)
 	}
-	return place{office.Address{Platform: office.Platform(o.Platform), ConversationID: o.ConversationID}, outbound}, nil
+	address := office.Address{Platform: office.Platform(o.Platform), ConversationID: o.ConversationID}
+	return place{address: address, outbound: outbound}, nil
 }
 
 // A run's one visible message is its answer, whatever it says in the end: the draft, the answer, or why there is none.
@@ -189,7 +193,14 @@ type Notice struct {
 	Row   store.InboxRow // where it is said
 	Text  string
 	State store.DeliveryState // Posted when it will be edited later, Final otherwise
+	// OnlyFor makes it a whisper, on platforms that have them: it is then not part of the chat log.
+	OnlyFor string
+	// Link stands for LinkMark when the notice is shown. It is a secret: what is stored keeps the mark.
+	Link string
 }
+
+// LinkMark stands in a stored notice for the link that was shown to its reader.
+const LinkMark = "[private link]"
 
 // Say posts a notice once.
 func (d *Delivery) Say(ctx context.Context, n Notice) error {
@@ -197,6 +208,7 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 	if err != nil {
 		return err
 	}
+	p.onlyFor, p.link = n.OnlyFor, n.Link
 	delivery := store.Delivery{
 		Key: run.DeliveryKey(n.Cause, n.What), OfficeKey: n.Row.OfficeKey, SessionKey: n.Row.SessionKey, RunID: n.RunID,
 		Kind: store.NoticeDelivery, CauseID: n.Row.MessageID, Reply: n.Row.Reply, Text: n.Text,
@@ -212,7 +224,7 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 		OfficeKey: n.Row.OfficeKey, MessageID: c.MessageID, SessionKey: n.Row.SessionKey, AuthorID: "mikan", AuthorName: "mikan",
 		AuthorKind: store.AuthorMikan, Kind: store.ChatNotice, Text: n.Text, RunID: n.RunID, SentAt: time.Now(),
 	}
-	if c.MessageID == "" {
+	if c.MessageID == "" || n.OnlyFor != "" {
 		c.Log = nil
 	}
 	return d.Store.Confirm(ctx, c)
@@ -284,7 +296,11 @@ func (d *Delivery) call(ctx context.Context, p place, what string, do func(conte
 }
 
 func outgoing(p place, m store.Delivery) Outgoing {
-	return Outgoing{Address: p.address, SessionKey: m.SessionKey, Reply: m.Reply, Key: m.Key, Markdown: m.Text}
+	o := Outgoing{Address: p.address, SessionKey: m.SessionKey, Reply: m.Reply, Key: m.Key, Markdown: m.Text, OnlyFor: p.onlyFor}
+	if p.link != "" {
+		o.Markdown = strings.Replace(o.Markdown, LinkMark, p.link, 1)
+	}
+	return o
 }
 
 func logOf(r store.Run, c store.Confirmation, kind store.DeliveryKind) *store.ChatMessage {

@@ -6,6 +6,7 @@ import (
 	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/adapters/terminal"
 	"github.com/geminixiang/mikan/internal/backend"
+	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/dispatch"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/telemetry"
@@ -26,8 +27,16 @@ func New(b *backend.Backend, metrics *telemetry.Metrics) *Platforms {
 		Store: b.Store, Metrics: metrics, Log: b.Log,
 		Outbounds: map[office.Platform]adapters.Outbound{office.Terminal: terminal.Outbound{}},
 	}
-	p.Control = &adapters.Control{Store: b.Store, Delivery: p.Delivery, Canceller: b.Dispatcher}
+	p.Control = &adapters.Control{Store: b.Store, Delivery: p.Delivery, Canceller: b.Dispatcher, PublicURL: publicURL(b.Config)}
 	p.Intake = &adapters.Intake{Store: b.Store, Waker: b.Dispatcher, Control: p.Control, Metrics: metrics, Log: b.Log}
 	p.Sweeper = &dispatch.Sweeper{Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Metrics: metrics, Log: b.Log}
 	return p
+}
+
+// publicURL is where people reach the gateway; only those on its machine, when nothing says otherwise.
+func publicURL(c config.Config) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	return "http://" + c.Listen
 }

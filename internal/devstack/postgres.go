@@ -31,7 +31,7 @@ var postgresSettings = map[string]string{
 	"listen_addresses": loopback,
 	// No socket file: the password is the only way in, and a path could be too long for one (107 bytes).
 	"unix_socket_directories": "",
-	"max_connections":         "300",
+	"max_connections":         "500",
 	"shared_buffers":          "128MB",
 	"max_wal_size":            "1GB",
 	"checkpoint_timeout":      "15min",

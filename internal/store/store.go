@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,9 +23,12 @@ type Store struct {
 	pool *pgxpool.Pool
 }
 
-// maxConnections of one process. A transaction is never open across a model, tool or platform call, so a few
-// connections serve hundreds of runs.
-const maxConnections = 24
+// Connections of one process. A transaction is never open across a model, tool or platform call, so a few connections
+// serve hundreds of runs; those of a busy moment are given back soon.
+const (
+	maxConnections = 24
+	idleConnection = 30 * time.Second
+)
 
 // Open connects and checks that the database answers. It does not look at the schema: see CheckSchema.
 func Open(ctx context.Context, url string) (*Store, error) {
@@ -33,9 +37,10 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		// pgx redacts the password in its message, but not always the whole URL.
 		return nil, fault.New(fault.Invalid, "the database URL cannot be read; expected postgres://user:password@host:port/database, with special characters in the password percent-encoded")
 	}
-	if config.MaxConns < maxConnections {
+	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = maxConnections
 	}
+	config.MaxConnIdleTime = idleConnection
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
 	config.ConnConfig.RuntimeParams["application_name"] = "mikan"
 	// A stuck statement must end before Temporal gives up on the activity that waits for it.

@@ -173,7 +173,7 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 		Sessions: &activities.Sessions{Store: s, Model: chooseModel(c), Zone: time.UTC},
 		Model: &activities.Model{
 			Store: s, Providers: providers, Tools: registry, Delivery: o.Platforms.Delivery, Instructions: c.Settings.Instructions,
-			Info: catalogue(c),
+			Info:    catalogue(c),
 			Metrics: o.Metrics, Log: o.Backend.Log,
 		},
 		Tools:   &activities.Tools{Store: s, Registry: registry, Workspace: workspace, Metrics: o.Metrics, Log: o.Backend.Log},
