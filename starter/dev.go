@@ -21,6 +21,7 @@ import (
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/sandbox"
 	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/internal/web"
 	"github.com/geminixiang/mikan/worker/service"
 )
 
@@ -122,6 +123,7 @@ func (d *dev) serve(ctx context.Context, stack *devstack.Stack) error {
 	if err := p.AwaitTemporal(ctx, func(what string) { say("%s", what) }); err != nil {
 		return err
 	}
+	p.Config.PublicURL = d.publicURL()
 	all := platforms.New(p.Backend, p.Metrics)
 	worker, err := service.Start(ctx, service.Options{
 		Backend: p.Backend, Platforms: all, Metrics: p.Metrics, Fallback: sandbox.HostLoudly,
@@ -139,6 +141,7 @@ func (d *dev) serve(ctx context.Context, stack *devstack.Stack) error {
 	group, ctx := errgroup.WithContext(ctx)
 	mux := http.NewServeMux()
 	p.Health.Mount(mux)
+	web.New(ctx, p.Store, p.Log).Mount(mux)
 	group.Go(func() error { return telemetry.Serve(ctx, d.gateway, mux, drain, p.Log) })
 	group.Go(func() error { return telemetry.Serve(ctx, d.worker, p.Health.Handler(), drain, p.Log) })
 	if d.prompt != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/process"
 	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/internal/web"
 )
 
 func (c *cli) serveCommand() *cobra.Command {
@@ -38,7 +39,11 @@ func (c *cli) serve(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	p.Health.Mount(mux)
+	if p.Config.PublicURL == "" {
+		p.Config.PublicURL = "http://" + ln.Addr().String()
+	}
 	group, ctx := errgroup.WithContext(ctx)
+	web.New(ctx, p.Store, log).Mount(mux)
 	group.Go(func() error { return telemetry.Serve(ctx, ln, mux, cfg.Settings.Drain, log) })
 	group.Go(func() error {
 		// Events are taken in while Temporal is away; the sweeper starts their runs when it is back.
