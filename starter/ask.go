@@ -214,11 +214,19 @@ func (a *asker) look(ctx context.Context, receipt adapters.Receipt, r *result, d
 		if err != nil || waiting {
 			return false, err
 		}
-		r.Outcome = run.Dropped // unless its claim was committed between the two looks
-		if found, err = a.backend.Store.Run(ctx, receipt.RunID); err != nil {
-			return fault.CodeOf(err) == fault.NotFound, nil
+		// Its row is gone: dropped, unless its claim was committed between the two looks.
+		found, err = a.backend.Store.Run(ctx, receipt.RunID)
+		if fault.CodeOf(err) == fault.NotFound {
+			r.Outcome = run.Dropped
+			return true, nil
 		}
+		return a.lookAt(ctx, found, err, r, draft)
 	}
+	return a.lookAt(ctx, found, err, r, draft)
+}
+
+// lookAt reads how far a run has come, or passes on that it could not be read.
+func (a *asker) lookAt(ctx context.Context, found store.Run, err error, r *result, draft *draftPrinter) (bool, error) {
 	if err != nil {
 		return false, err
 	}
