@@ -19,7 +19,8 @@ const (
 )
 
 // syncSQL finds the chat lines of a scope that a session does not hold: said before the trigger, after the last reset,
-// within the window. Answers are left to the sessions that made them, except where the session is new ($7): then the
+// within the window. A message that waits for its own run is left to that run: messages that come at once may be
+// queued in another order than they were said. Answers are left to the sessions that made them, except where the session is new ($7): then the
 // log is all there is.
 const syncSQL = `
 WITH recent AS (
@@ -34,6 +35,7 @@ WITH recent AS (
 )
 SELECT message_id, author_name, text, attachments, sent_at FROM recent r
 WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.session_id = $9 AND e.message_id = r.message_id)
+  AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.office_key = $1 AND i.message_id = r.message_id AND i.kind = 'trigger')
 ORDER BY sent_at, id`
 
 // syncChat appends the chat lines that a session lacks, one entry a line. It runs in the claim's transaction, so the
