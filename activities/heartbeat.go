@@ -39,7 +39,7 @@ func startPulse(ctx context.Context, step int, phase string) *pulse {
 		ticker := time.NewTicker(beatEvery)
 		defer ticker.Stop()
 		for {
-			activity.RecordHeartbeat(ctx, beat{Phase: p.phase.Load().(string), Step: p.step, Attempt: attempt, Event: p.events.Load()})
+			// The first beat waits, too: most activities are over before it is due, and each beat is a call.
 			select {
 			case <-ticker.C:
 			case <-p.done:
@@ -47,6 +47,7 @@ func startPulse(ctx context.Context, step int, phase string) *pulse {
 			case <-ctx.Done():
 				return
 			}
+			activity.RecordHeartbeat(ctx, beat{Phase: p.phase.Load().(string), Step: p.step, Attempt: attempt, Event: p.events.Load()})
 		}
 	}()
 	return p
