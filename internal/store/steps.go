@@ -43,7 +43,8 @@ type Step struct {
 	Slot  string
 	Token int64  // fences the attempt: only the newest may write
 	Done  *Entry // set when an earlier attempt has written the step's entry already
-	// Process is what the attempt before this one left running, if it said so.
+	// Process is what an earlier attempt left running, if one said so. It stays until the step is done: this attempt may
+	// die, too, before it has dealt with it.
 	Process json.RawMessage
 	// Earlier tells how many attempts began before this one.
 	Earlier int64
@@ -79,10 +80,9 @@ func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error)
 			return err
 		}
 		err = tx.QueryRow(ctx, `
-			WITH before AS (SELECT process FROM run_steps WHERE run_id = $1 AND slot = $2)
 			INSERT INTO run_steps (run_id, slot, token) VALUES ($1, $2, 1)
-			ON CONFLICT (run_id, slot) DO UPDATE SET token = run_steps.token + 1, started_at = clock_timestamp(), process = NULL
-			RETURNING token, (SELECT process FROM before)`, runID, slot).Scan(&step.Token, &step.Process)
+			ON CONFLICT (run_id, slot) DO UPDATE SET token = run_steps.token + 1, started_at = clock_timestamp()
+			RETURNING token, process`, runID, slot).Scan(&step.Token, &step.Process)
 		step.Earlier = step.Token - 1
 		return err
 	})
