@@ -75,35 +75,30 @@ func (v *Viewer) page(w http.ResponseWriter, r *http.Request, at visit) error {
 }
 
 // extent reads from the address which entries are asked for: those before or after one, those around one, else the
-// newest.
+// newest. Pages before and after another never repeat what that one shows.
 func extent(r *http.Request, total int64) (from, to int64, err error) {
 	query := r.URL.Query()
-	from, to = total-pageEntries+1, total
-	for _, anchor := range []struct {
-		name  string
-		place func(n int64)
-	}{
-		{"before", func(n int64) { from, to = n-pageEntries, n-1 }},
-		{"after", func(n int64) { from, to = n+1, n+pageEntries }},
-		{"at", func(n int64) { from, to = n-pageEntries/2, n+pageEntries/2-1 }},
-	} {
-		if !query.Has(anchor.name) {
-			continue
+	position := func(name string) int64 {
+		n, parseErr := strconv.ParseInt(query.Get(name), 10, 64)
+		if parseErr != nil || n < 0 || n > total+1 {
+			err = fault.New(fault.NotFound, "no such page")
 		}
-		n, err := strconv.ParseInt(query.Get(anchor.name), 10, 64)
-		if err != nil || n < 0 || n > total+1 {
-			return 0, 0, fault.New(fault.NotFound, "no such page")
-		}
-		anchor.place(n)
+		return n
 	}
-	// A page at either end is as long as any other.
-	if to > total {
-		from, to = from-(to-total), total
+	switch {
+	case query.Has("before"):
+		to = position("before") - 1
+		from = to - pageEntries + 1
+	case query.Has("after"):
+		from = position("after") + 1
+		to = from + pageEntries - 1
+	case query.Has("at"):
+		to = max(position("at")+pageEntries/2-1, pageEntries)
+		from = min(to, total) - pageEntries + 1
+	default:
+		from, to = total-pageEntries+1, total
 	}
-	if from < 1 {
-		from, to = 1, min(to+1-from, total)
-	}
-	return from, to, nil
+	return max(from, 1), min(to, total), err
 }
 
 func (v *Viewer) facts(r *http.Request, at visit) (facts, store.Run, error) {
