@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/geminixiang/mikan/internal/chatfile"
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/sandbox"
@@ -77,6 +78,7 @@ func (t *Tools) tool(ctx context.Context, in ToolInput) error {
 		_, err := t.Store.CommitStep(ctx, step, store.Spent{}, result)
 		return err
 	}
+	t.copyLog(ctx, step)
 	if chosen.Replay() == tool.Unsafe {
 		if len(step.Process) > 0 {
 			return t.interrupted(ctx, step, call.CallID, call.Name)
@@ -89,6 +91,18 @@ func (t *Tools) tool(ctx context.Context, in ToolInput) error {
 	return t.run(ctx, step, chosen, tool.Call{
 		Key: in.RunID + "/" + slot, Arguments: json.RawMessage(call.Arguments), Place: t.Workspace.place(step.Run),
 	}, call.CallID)
+}
+
+// copyLog brings log.jsonl up to date when a run's first tool starts. A file that cannot be written, a symbolic link in
+// its place for example, is told to the operator and does not end the run.
+func (t *Tools) copyLog(ctx context.Context, step store.Step) {
+	first, err := t.Store.FirstTools(ctx, step)
+	if err == nil && first {
+		_, err = chatfile.Update(ctx, t.Store, t.Workspace.place(step.Run).Dir, step.Run.OfficeKey, store.Continued)
+	}
+	if err != nil && ctx.Err() == nil {
+		t.Log.Warn("log.jsonl is not up to date", "run", step.Run.ID, "code", fault.CodeOf(err), "error", err)
+	}
 }
 
 func (t *Tools) run(ctx context.Context, step store.Step, chosen tool.Tool, call tool.Call, callID string) error {

@@ -4,6 +4,7 @@ package service
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -14,6 +15,7 @@ import (
 	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
+	"github.com/geminixiang/mikan/internal/history"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/sandbox"
@@ -88,7 +90,10 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(s.swept)
-		o.Platforms.Sweeper.Run(ctx)
+		var background sync.WaitGroup
+		background.Go(func() { o.Platforms.Sweeper.Run(ctx) })
+		background.Go(func() { (&history.Indexer{Store: o.Backend.Store, Log: o.Backend.Log}).Run(ctx) })
+		background.Wait()
 	}()
 	return s, nil
 }
@@ -212,6 +217,7 @@ func builtinTools(ctx context.Context, o Options, redactor *secret.Redactor) ([]
 	}
 	return []tool.Tool{
 		&tool.Bash{Sandbox: box, Redactor: redactor}, &tool.Read{Redactor: redactor}, &tool.Write{}, &tool.Edit{},
+		&history.Tool{Reader: &history.Reader{Store: o.Backend.Store, Zone: time.UTC}},
 	}, nil
 }
 
