@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
@@ -96,11 +97,21 @@ func (m *Model) summarise(ctx context.Context, r store.Run, ref llm.Ref, session
 			return "", store.Spent{}, fault.New(fault.Unavailable, "the model wrote an empty summary")
 		}
 	}
-	if at := newestPrompt(session.Entries); at >= 0 && at < cut && session.Entries[at].RunID == r.ID {
-		// The message that is being answered is never left to a summary.
-		summary += "\n\nThe message that you are answering now, word for word:\n" + text.Head(session.Entries[at].Body.Text(), int(share.keep))
+	kept, err := m.keptPrompt(ctx, r, session.Entries[cut:], share)
+	return summary + kept, total, err
+}
+
+// keptPrompt repeats the message that is being answered when it is no longer among the entries: it is never left to a
+// summary.
+func (m *Model) keptPrompt(ctx context.Context, r store.Run, kept []store.Entry, share budget) (string, error) {
+	if slices.ContainsFunc(kept, func(e store.Entry) bool { return e.Kind == store.EntryPrompt && e.RunID == r.ID }) {
+		return "", nil
 	}
-	return summary, total, nil
+	trigger, err := m.Store.StepEntry(ctx, r.ID, "prompt")
+	if err != nil {
+		return "", err
+	}
+	return "\n\nThe message that you are answering now, word for word:\n" + text.Head(trigger.Body.Text(), int(share.keep)), nil
 }
 
 func (m *Model) add(total store.Spent, ref llm.Ref, usage llm.Usage) store.Spent {

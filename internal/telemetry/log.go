@@ -5,12 +5,14 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 
 	temporallog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"golang.org/x/term"
 
 	"github.com/geminixiang/mikan/internal/secret"
@@ -93,7 +95,31 @@ func (q quieter) Enabled(ctx context.Context, l slog.Level) bool {
 
 func (q quieter) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = lowered(r.Level)
+	if ordinary(r) {
+		r.Level = slog.LevelDebug
+	}
+	if !q.next.Enabled(ctx, r.Level) {
+		return nil
+	}
 	return q.next.Handle(ctx, r)
+}
+
+// ordinary recognises what the SDK reports as trouble although it is how every stopped run ends: a heartbeat that
+// learns of the cancellation, and an activity that ends because of it.
+func ordinary(r slog.Record) bool {
+	switch r.Message {
+	case "RecordActivityHeartbeat with error":
+		return true
+	case "Activity error.":
+		canceled := false
+		r.Attrs(func(a slog.Attr) bool {
+			err, ok := a.Value.Any().(error)
+			canceled = canceled || ok && (errors.Is(err, context.Canceled) || temporal.IsCanceledError(err))
+			return !canceled
+		})
+		return canceled
+	}
+	return false
 }
 
 func (q quieter) WithAttrs(attrs []slog.Attr) slog.Handler { return quieter{q.next.WithAttrs(attrs)} }
