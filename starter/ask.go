@@ -20,6 +20,7 @@ import (
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/internal/web"
 )
 
 func (c *cli) askCommand() *cobra.Command {
@@ -206,7 +207,10 @@ func (a *asker) look(ctx context.Context, receipt adapters.Receipt, r *result, d
 			return false, err
 		}
 		r.Outcome, r.Answer, r.AnswerID = run.Answered, notice.Text, notice.MessageID
-		return notice.State != store.Posted, nil
+		if notice.State == store.Posted {
+			return false, nil
+		}
+		return true, a.fillLink(ctx, receipt, r)
 	}
 	found, err := a.backend.Store.Run(ctx, receipt.RunID)
 	if fault.CodeOf(err) == fault.NotFound {
@@ -249,6 +253,24 @@ func (a *asker) lookAt(ctx context.Context, found store.Run, err error, r *resul
 	}
 	r.shown = draft.shown
 	return true, nil
+}
+
+// fillLink puts a link in place of the mark that the stored notice has. Links are kept nowhere, and whoever speaks on
+// the terminal platform can make one as well as the gateway.
+func (a *asker) fillLink(ctx context.Context, receipt adapters.Receipt, r *result) error {
+	if !strings.Contains(r.Answer, adapters.LinkMark) {
+		return nil
+	}
+	session, known, err := a.backend.Store.CurrentSession(ctx, receipt.OfficeKey, receipt.SessionKey)
+	if err != nil || !known {
+		return err
+	}
+	token, _, err := a.backend.Store.CreateLink(ctx, session.ID, store.LinkLifetime)
+	if err != nil {
+		return err
+	}
+	r.Answer = strings.Replace(r.Answer, adapters.LinkMark, web.Link(platforms.PublicURL(a.backend.Config), token), 1)
+	return nil
 }
 
 func (a *asker) unserved() error {

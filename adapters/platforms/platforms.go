@@ -27,14 +27,14 @@ func New(b *backend.Backend, metrics *telemetry.Metrics) *Platforms {
 		Store: b.Store, Metrics: metrics, Log: b.Log,
 		Outbounds: map[office.Platform]adapters.Outbound{office.Terminal: terminal.Outbound{}},
 	}
-	p.Control = &adapters.Control{Store: b.Store, Delivery: p.Delivery, Canceller: b.Dispatcher, PublicURL: publicURL(b.Config)}
+	p.Control = &adapters.Control{Store: b.Store, Delivery: p.Delivery, Canceller: b.Dispatcher, PublicURL: PublicURL(b.Config)}
 	p.Intake = &adapters.Intake{Store: b.Store, Waker: b.Dispatcher, Control: p.Control, Metrics: metrics, Log: b.Log}
 	p.Sweeper = &dispatch.Sweeper{Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Metrics: metrics, Log: b.Log}
 	return p
 }
 
-// publicURL is where people reach the gateway; only those on its machine, when nothing says otherwise.
-func publicURL(c config.Config) string {
+// PublicURL is where people reach the gateway; only those on its machine, when nothing says otherwise.
+func PublicURL(c config.Config) string {
 	if c.PublicURL != "" {
 		return c.PublicURL
 	}

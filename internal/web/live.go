@@ -11,6 +11,7 @@ import (
 
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // How often a stream looks, and how it ends. A reader who takes nothing for writeWithin is gone.
@@ -232,7 +233,7 @@ func (s *stream) grow(p store.Pulse) error {
 		return nil
 	}
 	s.draft, s.drawn = p.DraftAt, p.Draft != ""
-	return s.event("draft", "", map[string]string{"text": visible(p.Draft)})
+	return s.event("draft", "", map[string]string{"text": text.Visible(p.Draft)})
 }
 
 func (s *stream) event(name, id string, data any) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // pageData is what the page's template shows.
@@ -64,7 +65,7 @@ func (v *Viewer) page(w http.ResponseWriter, r *http.Request, at visit) error {
 			return err
 		}
 		if parent.OfficeKey == at.session.OfficeKey {
-			data.Parent = &thread{Title: nameOf(parent.Session), URL: at.links.entry(parent.ID, at.session.ForkSeq)}
+			data.Parent = &thread{Title: nameOf(parent.Session, at.office), URL: at.links.entry(parent.ID, at.session.ForkSeq)}
 			data.ForkSeq = at.session.ForkSeq
 		}
 	}
@@ -111,7 +112,7 @@ func (v *Viewer) facts(r *http.Request, at visit) (facts, store.Run, error) {
 		return facts{}, store.Run{}, err
 	}
 	f := facts{
-		Title: nameOf(at.session.Session), Where: placeOf(at.office), Key: oneLine(at.session.SessionKey), Session: at.session, Usage: usage,
+		Title: nameOf(at.session.Session, at.office), Where: placeOf(at.office), Key: text.VisibleLine(at.session.SessionKey), Session: at.session, Usage: usage,
 		Archived: at.session.ArchivedAt != nil,
 	}
 	if running && open.SessionID == at.session.ID {
@@ -123,9 +124,9 @@ func (v *Viewer) facts(r *http.Request, at visit) (facts, store.Run, error) {
 
 func placeOf(o store.Office) string {
 	if o.Name != "" {
-		return o.Platform + " · " + oneLine(o.Name)
+		return o.Platform + " · " + text.VisibleLine(o.Name)
 	}
-	return o.Platform + " · " + oneLine(o.ConversationID)
+	return o.Platform + " · " + text.VisibleLine(o.ConversationID)
 }
 
 // listData is what the list of a conversation's sessions shows.
@@ -166,7 +167,7 @@ func (v *Viewer) list(w http.ResponseWriter, r *http.Request, at visit) error {
 		data.Later = max(0, skip-pageEntries)
 	}
 	for _, s := range sessions {
-		data.Sessions = append(data.Sessions, listed{thread{nameOf(s.Session), at.links.session(s.ID)}, s})
+		data.Sessions = append(data.Sessions, listed{thread{nameOf(s.Session, at.office), at.links.session(s.ID)}, s})
 	}
 	return render(w, http.StatusOK, "list.html", data)
 }

@@ -109,7 +109,7 @@ type runEnd struct {
 
 func passageOf(s, whole string) passage {
 	shown := text.Head(s, shownBytes)
-	return passage{Text: visible(shown), LeftOut: int64(len(s) - len(shown)), Whole: whole}
+	return passage{Text: text.Visible(shown), LeftOut: int64(len(s) - len(shown)), Whole: whole}
 }
 
 // timeline makes the items of a session's entries from one position to another. running is the id of the open run.
@@ -209,7 +209,7 @@ var titles = map[store.EntryKind]string{
 }
 
 func itemOf(e store.Entry, m matched, l links, running string) item {
-	it := item{Seq: e.Seq, Kind: e.Kind, Title: titles[e.Kind], Detail: oneLine(e.Body.Model), At: e.At, Aside: !e.InContext, newest: e.Seq}
+	it := item{Seq: e.Seq, Kind: e.Kind, Title: titles[e.Kind], Detail: text.VisibleLine(e.Body.Model), At: e.At, Aside: !e.InContext, newest: e.Seq}
 	whole := l.text(e.Seq)
 	if rawText(e) != "" {
 		it.RawURL = whole
@@ -270,8 +270,8 @@ func callOf(block llm.Block, e store.Entry, i int) part {
 		}
 	}
 	return part{
-		Kind: callPart, passage: passageOf(arguments, ""), Key: key("c", e.Seq, i), Name: oneLine(block.Name),
-		Hint: text.Clip(oneLine(text.Head(hint, 1000)), 100), Invalid: visible(block.Invalid), State: callOpen, callID: block.CallID,
+		Kind: callPart, passage: passageOf(arguments, ""), Key: key("c", e.Seq, i), Name: text.VisibleLine(block.Name),
+		Hint: text.Clip(text.VisibleLine(text.Head(hint, 1000)), 100), Invalid: text.Visible(block.Invalid), State: callOpen, callID: block.CallID,
 	}
 }
 
@@ -288,7 +288,7 @@ func resultPart(e store.Entry, l links) (*result, callState) {
 }
 
 func imageOf(block llm.Block, url string) part {
-	return part{Kind: imagePart, MediaType: oneLine(block.MediaType), Size: int64(len(block.Data)), URL: url}
+	return part{Kind: imagePart, MediaType: text.VisibleLine(block.MediaType), Size: int64(len(block.Data)), URL: url}
 }
 
 // annotate adds to the items which threads forked after them and which runs ended with them.
@@ -312,7 +312,7 @@ func (v *Viewer) annotate(ctx context.Context, at visit, items []item, from, to 
 		case len(it.Threads) == forksShown:
 			it.More++
 		default:
-			it.Threads = append(it.Threads, thread{Title: nameOf(fork), URL: at.links.session(fork.ID)})
+			it.Threads = append(it.Threads, thread{Title: nameOf(fork, at.office), URL: at.links.session(fork.ID)})
 		}
 	}
 	for _, r := range runs {
@@ -339,7 +339,7 @@ func itemAt(items []item, seq int64) *item {
 }
 
 func runEndOf(r store.Run) *runEnd {
-	end := &runEnd{Outcome: string(r.Outcome), Failed: r.ErrorCode != "", Model: oneLine(r.Model), Steps: int64(r.Steps), Usage: r.Usage, Cost: r.CostMicros}
+	end := &runEnd{Outcome: string(r.Outcome), Failed: r.ErrorCode != "", Model: text.VisibleLine(r.Model), Steps: int64(r.Steps), Usage: r.Usage, Cost: r.CostMicros}
 	if end.Failed {
 		end.Error = string(r.ErrorCode)
 	}
@@ -349,11 +349,15 @@ func runEndOf(r store.Run) *runEnd {
 	return end
 }
 
-func nameOf(s store.Session) string {
-	if s.Title != "" {
-		return oneLine(s.Title)
+// nameOf is what a session is called: a thread by its title, the top level as its conversation.
+func nameOf(s store.Session, o store.Office) string {
+	switch {
+	case s.Title != "":
+		return text.VisibleLine(s.Title)
+	case s.SessionKey == o.ConversationID && o.Name != "":
+		return text.VisibleLine(o.Name)
 	}
-	return oneLine(s.SessionKey)
+	return text.VisibleLine(s.SessionKey)
 }
 
 // rawText is what an entry says, whole and as it is kept.
