@@ -115,7 +115,8 @@ func (a *Answers) finish(ctx context.Context, runID string, end adapters.Ending)
 	if err != nil {
 		return Settled{}, err
 	}
-	return a.settled(ctx, after), nil
+	settled := a.settled(ctx, after)
+	return settled, a.Delivery.CloseNotices(ctx, after.Run)
 }
 
 func (a *Answers) settled(ctx context.Context, after store.After) Settled {

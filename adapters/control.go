@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
@@ -54,27 +55,57 @@ func (c *Control) say(ctx context.Context, row store.InboxRow, what, runID, text
 	return c.Delivery.Say(ctx, Notice{Cause: row.MessageID, What: what, RunID: runID, Row: row, Text: text, State: state})
 }
 
-// stop ends the run that the message means, and says so where the word was said.
+// stop ends the run that the message means, and says so where the word was said. The notice names that run: carried out
+// again, by whoever finds the word left over, it ends no other.
 func (c *Control) stop(ctx context.Context, row store.InboxRow, dropped string) error {
+	notice, said, err := c.Store.NoticeFor(ctx, row.OfficeKey, row.MessageID)
+	switch {
+	case err != nil:
+		return err
+	case said && notice.RunID == "":
+		return c.say(ctx, row, "stop", "", notice.Text, store.Final)
+	case said:
+		target, err := c.Store.Run(ctx, notice.RunID)
+		if err != nil {
+			return err
+		}
+		return c.end(ctx, row, target, notice.Text)
+	}
 	target, others, err := c.target(ctx, row)
 	switch {
 	case err != nil:
 		return err
-	case target == nil && others > 0:
+	case target != nil:
+		return c.end(ctx, row, *target, dropped+"Stopping…")
+	case others > 0:
 		return c.say(ctx, row, "stop", "", dropped+fmt.Sprintf("%d runs are going on in threads here; say `stop` in the one you mean.", others), store.Final)
-	case target == nil:
-		return c.say(ctx, row, "stop", "", dropped+"Nothing is running here.", store.Final)
 	}
-	if err := c.say(ctx, row, "stop", target.ID, dropped+"Stopping…", store.Posted); err != nil {
-		return err
+	if waits, err := c.Store.WaitsBefore(ctx, row); err != nil || waits {
+		// The message that is meant has not become a run yet. Its run is stopped when it has.
+		return errors.Join(err, fault.New(fault.Unavailable, "the run to stop has not begun"))
 	}
-	return c.cancel(ctx, *target)
+	return c.say(ctx, row, "stop", "", dropped+"Nothing is running here.", store.Final)
 }
 
-// target finds what "stop" means: the message's own session if it runs; else the conversation's top level; else, said
-// at top level, the only thread that runs. others counts the runs when that is not one.
+// end cancels a run. The notice is rewritten when the run has settled: by the run, or here when it was faster.
+func (c *Control) end(ctx context.Context, row store.InboxRow, target store.Run, text string) error {
+	if err := c.say(ctx, row, "stop", target.ID, text, store.Posted); err != nil {
+		return err
+	}
+	if err := c.cancel(ctx, target); err != nil {
+		return err
+	}
+	target, err := c.Store.Run(ctx, target.ID)
+	if err != nil || target.State != store.Settled {
+		return err
+	}
+	return c.Delivery.CloseNotices(ctx, target)
+}
+
+// target finds what "stop" means: the message's own session if it ran when the word came; else the conversation's top
+// level; else, said at top level, the only thread that ran. others counts the runs when that is not one.
 func (c *Control) target(ctx context.Context, row store.InboxRow) (target *store.Run, others int, err error) {
-	open, err := c.Store.OpenRuns(ctx, row.OfficeKey)
+	open, err := c.Store.RunsAt(ctx, row.OfficeKey, row.ReceivedAt)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -99,7 +130,7 @@ func (c *Control) target(ctx context.Context, row store.InboxRow) (target *store
 }
 
 func (c *Control) stopAll(ctx context.Context, row store.InboxRow) error {
-	dropped, err := c.Store.EmptyQueue(ctx, row.OfficeKey, row.SessionKey)
+	dropped, err := c.Store.EmptyQueue(ctx, row)
 	if err != nil {
 		return err
 	}

@@ -106,9 +106,6 @@ func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.
 	if err != nil {
 		return store.After{}, err
 	}
-	if err := d.closeNotices(ctx, p, r, said, end.Settlement.Outcome); err != nil {
-		return store.After{}, err
-	}
 	if end.Text == "" || (end.Settlement.Outcome == run.Stopped && onlyNotices(said)) {
 		if err := d.takeBack(ctx, p, said); err != nil {
 			return store.After{}, err
@@ -133,11 +130,20 @@ func onlyNotices(said []store.Delivery) bool {
 
 func isAnswer(s store.Delivery) bool { return s.Key == answerKey(s.RunID) }
 
-// closeNotices rewrites the "Stopping" notices of a run now that it has ended.
-func (d *Delivery) closeNotices(ctx context.Context, p place, r store.Run, said []store.Delivery, outcome run.Outcome) error {
+// CloseNotices rewrites the "Stopping" notices of a run that has settled. It comes after the settlement: whoever posts a
+// notice later finds the run settled, and closes it himself.
+func (d *Delivery) CloseNotices(ctx context.Context, r store.Run) error {
 	text := "It had already finished."
-	if outcome == run.Stopped {
+	if r.Outcome == run.Stopped {
 		text = StoppedText
+	}
+	p, err := d.place(ctx, r.OfficeKey)
+	if err != nil {
+		return err
+	}
+	said, err := d.Store.RunDeliveries(ctx, r.ID)
+	if err != nil {
+		return err
 	}
 	for _, s := range said {
 		if isAnswer(s) || s.State == store.Final || s.State == store.Refused {

@@ -52,8 +52,8 @@ type Arrival struct {
 // errKnown ends a transaction that found the message logged already.
 var errKnown = errors.New("known")
 
-// Receive commits an arrival: office, chat log row and inbox row in one transaction. It returns false when the log has
-// the message already: a redelivery, which changes nothing.
+// Receive commits an arrival: office, chat log row and inbox row in one transaction, and fills in the row's id and time.
+// It returns false when the log has the message already: a redelivery, which changes nothing.
 func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) {
 	err = s.tx(ctx, "receive", func(tx pgx.Tx) error {
 		if err := ensureOffice(ctx, tx, a.Office); err != nil {
@@ -69,7 +69,7 @@ func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) 
 		if a.Row == nil {
 			return nil
 		}
-		return queue(ctx, tx, *a.Row)
+		return queue(ctx, tx, a.Row)
 	})
 	if errors.Is(err, errKnown) {
 		return false, nil
@@ -77,14 +77,16 @@ func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) 
 	return err == nil, err
 }
 
-func queue(ctx context.Context, tx pgx.Tx, r InboxRow) error {
+// queue inserts a row and fills in its id and time; a row that is there already stays as it is, and leaves them zero.
+func queue(ctx context.Context, tx pgx.Tx, r *InboxRow) error {
 	if r.Reply == nil {
 		r.Reply = json.RawMessage(`{}`)
 	}
-	_, err := tx.Exec(ctx, `
+	r.Attempt = max(r.Attempt, 1)
+	_, err := found(tx.QueryRow(ctx, `
 		INSERT INTO inbox (office_key, session_key, kind, trigger, word, message_id, attempt, reply)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		r.OfficeKey, r.SessionKey, r.Kind, r.Trigger, r.Word, r.MessageID, max(r.Attempt, 1), r.Reply)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING id, received_at`,
+		r.OfficeKey, r.SessionKey, r.Kind, r.Trigger, r.Word, r.MessageID, r.Attempt, r.Reply).Scan(&r.ID, &r.ReceivedAt))
 	return err
 }
 
@@ -137,17 +139,28 @@ func (s *Store) Done(ctx context.Context, id int64) error {
 	return translate(err)
 }
 
-// EmptyQueue drops what waits in one session and tells how many triggers that were.
-func (s *Store) EmptyQueue(ctx context.Context, officeKey, sessionKey string) (dropped int64, err error) {
+// EmptyQueue drops what waited in a session when a control row came, and tells how many triggers that were. What came
+// after the row stays, however late the row is carried out.
+func (s *Store) EmptyQueue(ctx context.Context, control InboxRow) (dropped int64, err error) {
 	err = s.tx(ctx, "empty_queue", func(tx pgx.Tx) error {
-		if err := lockSession(ctx, tx, officeKey, sessionKey); err != nil {
+		if err := lockSession(ctx, tx, control.OfficeKey, control.SessionKey); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `DELETE FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger'`, officeKey, sessionKey)
+		tag, err := tx.Exec(ctx, `DELETE FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND id < $3`,
+			control.OfficeKey, control.SessionKey, control.ID)
 		dropped = tag.RowsAffected()
 		return err
 	})
 	return dropped, err
+}
+
+// WaitsBefore tells whether a trigger that came before a control row still waits in its session.
+func (s *Store) WaitsBefore(ctx context.Context, control InboxRow) (bool, error) {
+	var waits bool
+	err := s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT 1 FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND state = 'waiting' AND id < $3)`,
+		control.OfficeKey, control.SessionKey, control.ID).Scan(&waits)
+	return waits, translate(err)
 }
 
 // Waiting counts the triggers of an office's sessions that wait: "" counts all offices.

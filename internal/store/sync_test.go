@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -202,7 +203,7 @@ func TestTwoPlatformsWithOneConversationIDShareNothing(t *testing.T) {
 	slack.reset("C1")
 	discord.answer("C1", "discord's")
 	discord.wantContext("C1", "prompt [bob]: on discord", "assistant discord's")
-	dropped, err := slack.s.EmptyQueue(t.Context(), slack.office.Key, "C1")
+	dropped, err := slack.s.EmptyQueue(t.Context(), store.InboxRow{OfficeKey: slack.office.Key, SessionKey: "C1", ID: math.MaxInt64})
 	slack.must(err)
 	if dropped != 0 {
 		t.Errorf("emptying one queue dropped %d of the other", dropped)
