@@ -197,21 +197,27 @@ func (k seeker[T]) seek(ctx context.Context, tx pgx.Tx, need int) ([]T, error) {
 	}
 }
 
-// candidates lists documents after last, and tells whether the index was asked or the recent documents were enough.
-func (k seeker[T]) candidates(ctx context.Context, q querier, enough int, last *candidate, limit int) (list []candidate, indexed bool, err error) {
+// statement is candidatesSQL with its arguments.
+func (k seeker[T]) statement(enough int, last *candidate, limit int) (sql string, args []any) {
 	scopes := [][]search.Key{search.ScopeKeys("office", k.office)}
 	if k.session != "" {
 		scopes = append(scopes, search.ScopeKeys("session", k.session))
 	}
 	sets := k.query.KeySets(scopes...)
-	args := []any{k.office, enough, nil, nil, limit, k.session}
+	args = []any{k.office, enough, nil, nil, limit, k.session}
 	if last != nil {
 		args[2], args[3] = last.at, last.id
 	}
 	for _, keys := range sets {
 		args = append(args, keys)
 	}
-	rows, err := q.Query(ctx, k.corpus.candidatesSQL(len(sets), k.session), args...)
+	return k.corpus.candidatesSQL(len(sets), k.session), args
+}
+
+// candidates lists documents after last, and tells whether the index was asked or the recent documents were enough.
+func (k seeker[T]) candidates(ctx context.Context, q querier, enough int, last *candidate, limit int) (list []candidate, indexed bool, err error) {
+	sql, args := k.statement(enough, last, limit)
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, false, err
 	}
