@@ -138,7 +138,7 @@ func (t *Tools) run(ctx context.Context, step store.Step, chosen tool.Tool, call
 func (t *Tools) commit(ctx context.Context, step store.Step, entry store.Entry, took time.Duration) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		_, err := t.Store.CommitStep(ctx, step, store.Spent{ToolMS: took.Milliseconds()}, entry)
-		if err == nil || !fault.Retryable(fault.CodeOf(err)) || ctx.Err() != nil {
+		if err == nil || store.Overtaken(err) || !fault.Retryable(fault.CodeOf(err)) || ctx.Err() != nil {
 			return err
 		}
 		select {

@@ -121,22 +121,22 @@ type Confirmation struct {
 	Log       *ChatMessage // the chat log row, for a final or refused state; written in the same transaction
 }
 
-// Confirm records what became of an intent, together with the chat log row. An overtaken attempt is refused with
-// conflict.
+// Confirm records what became of an intent, together with the chat log row. An overtaken attempt is refused. What is
+// final stays so, whatever a late draft says.
 func (s *Store) Confirm(ctx context.Context, c Confirmation) error {
 	return s.tx(ctx, "confirm", func(tx pgx.Tx) error { return confirm(ctx, tx, c) })
 }
 
 func confirm(ctx context.Context, tx pgx.Tx, c Confirmation) error {
 	tag, err := tx.Exec(ctx, `
-		UPDATE deliveries SET state = $3, message_id = coalesce(nullif($4, ''), message_id), text = $5,
+		UPDATE deliveries SET state = CASE WHEN state = 'final' AND $3 = 'posted' THEN state ELSE $3 END, message_id = coalesce(nullif($4, ''), message_id), text = $5,
 			error_code = nullif($6, ''), error_text = nullif($7, ''), deadline = NULL, updated_at = clock_timestamp()
 		WHERE key = $1 AND token = $2`, c.Key, c.Token, c.State, c.MessageID, text.Storable(c.Text), string(c.ErrorCode), text.Storable(c.ErrorText))
 	if err != nil {
 		return err
 	}
 	if tag.RowsAffected() == 0 {
-		return fault.New(fault.Conflict, "a later attempt has taken over this delivery")
+		return overtaken()
 	}
 	if c.Log == nil {
 		return nil

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -74,8 +75,8 @@ func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error)
 		if step.Run.State != Running {
 			return fault.New(fault.Conflict, "the run is settled already (%s)", step.Run.Outcome)
 		}
-		// A token lost with a crash of the database makes the newest attempt's own write fail, and it tries again: no
-		// need to wait for the disk.
+		// A token lost with a crash of the database makes the newest attempt's own write fail as overtaken, and it is
+		// tried again: no need to wait for the disk.
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error)
 }
 
 // Started notes durably that a step is about to have effects, and what process has them: after this, a later attempt
-// must not repeat it. It is refused with conflict when a later attempt has begun.
+// must not repeat it. It is refused as overtaken when a later attempt has begun.
 func (s *Store) Started(ctx context.Context, step Step, process any) error {
 	raw, err := json.Marshal(process)
 	if err != nil {
@@ -106,7 +107,14 @@ func (s *Store) Started(ctx context.Context, step Step, process any) error {
 	})
 }
 
-func overtaken() error { return fault.New(fault.Conflict, "a later attempt has taken over this step") }
+// errOvertaken is unavailable and not conflict: Temporal ignores what an attempt says that was overtaken by another, and
+// one that lost its token with a crash of the database must be tried again.
+var errOvertaken = fault.New(fault.Unavailable, "a later attempt has taken over, or the database has lost this one")
+
+func overtaken() error { return errOvertaken }
+
+// Overtaken tells whether an attempt was refused because it is not the newest. Only a new attempt can succeed.
+func Overtaken(err error) bool { return errors.Is(err, errOvertaken) }
 
 // Spent is what a step cost.
 type Spent struct {
@@ -117,14 +125,15 @@ type Spent struct {
 }
 
 // CommitStep writes a step's entry and what follows from it, once: when an earlier attempt's entry is there, that one is
-// returned and nothing is written. Refused with conflict for an attempt that was overtaken or whose session was reset.
+// returned and nothing is written. Refused for an attempt that was overtaken, and with conflict where the session was
+// reset or the run settled.
 func (s *Store) CommitStep(ctx context.Context, step Step, spent Spent, entry Entry, following ...Entry) (Entry, error) {
 	entry.RunID, entry.Slot = step.Run.ID, step.Slot
 	stored := append([]Entry{entry}, following...)
 	err := s.tx(ctx, "step", func(tx pgx.Tx) error {
 		var token int64
-		if err := tx.QueryRow(ctx, `SELECT token FROM run_steps WHERE run_id = $1 AND slot = $2 FOR UPDATE`,
-			step.Run.ID, step.Slot).Scan(&token); err != nil {
+		if _, err := found(tx.QueryRow(ctx, `SELECT token FROM run_steps WHERE run_id = $1 AND slot = $2 FOR UPDATE`,
+			step.Run.ID, step.Slot).Scan(&token)); err != nil {
 			return err
 		}
 		if token != step.Token {
