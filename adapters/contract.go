@@ -67,7 +67,17 @@ type Message struct {
 type Capabilities struct {
 	Redraws  Redraws
 	Whispers Whispers
+	Repeats  Repeats
 }
+
+// Repeats tells what a second Post with the same key does.
+type Repeats string
+
+// The choices.
+const (
+	RepeatsShow   Repeats = ""     // a second message: an earlier attempt must be looked for before another is made
+	RepeatsVanish Repeats = "none" // nothing: it is the same message
+)
 
 // Whispers tells whether a message in a shared conversation can be shown to one person alone.
 type Whispers string

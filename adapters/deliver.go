@@ -78,6 +78,8 @@ func (d *Delivery) Draw(ctx context.Context, r store.Run, text string) error {
 		return err
 	}
 	c.State = store.Posted
+	ctx, done := begun(ctx)
+	defer done()
 	return d.Store.Confirm(ctx, c)
 }
 
@@ -120,6 +122,8 @@ func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.
 	if c.State == store.Refused {
 		end.Settlement = store.Settlement{Outcome: run.Failed, ErrorCode: c.ErrorCode, ErrorText: c.ErrorText}
 	}
+	ctx, done := begun(ctx)
+	defer done()
 	return d.Store.Finish(ctx, runID, []store.Confirmation{c}, end.Settlement)
 }
 
@@ -276,8 +280,10 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 // resolve commits the intent and finds out whether the message is on the platform already: by its confirmation, or,
 // when an earlier attempt left none, by looking there once that attempt's deadline has passed.
 func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (store.Intent, string, error) {
-	intent, err := d.Store.Intend(ctx, m, postWithin)
-	if err != nil || intent.MessageID != "" || !intent.Ambiguous {
+	began, done := begun(ctx)
+	intent, err := d.Store.Intend(began, m, postWithin)
+	done()
+	if err != nil || intent.MessageID != "" || !intent.Ambiguous || p.outbound.Capabilities().Repeats == RepeatsVanish {
 		return intent, intent.MessageID, err
 	}
 	select {
@@ -292,8 +298,14 @@ func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (stor
 	return intent, messageID, nil
 }
 
+// begun is the context of a step between an intent and its confirmation. A run that is cancelled finishes it: broken off,
+// it would leave what is said next to wait until it is certain what the platform shows.
+func begun(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), postWithin)
+}
+
 func (d *Delivery) call(ctx context.Context, p place, what string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, postWithin)
+	ctx, cancel := begun(ctx)
 	defer cancel()
 	failpoint.Hit("platform." + what + ".before")
 	err := do(ctx)

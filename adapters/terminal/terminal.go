@@ -63,7 +63,7 @@ func (Outbound) Platform() office.Platform { return office.Terminal }
 
 // Capabilities of the terminal: drafts are redrawn in place.
 func (Outbound) Capabilities() adapters.Capabilities {
-	return adapters.Capabilities{Redraws: adapters.EditRedraws}
+	return adapters.Capabilities{Redraws: adapters.EditRedraws, Repeats: adapters.RepeatsVanish}
 }
 
 // Post names the message. The name is a function of the key, so a repeated post is the same message.
