@@ -340,3 +340,45 @@ func TestASecondExecutionCannotOpenASecondRun(t *testing.T) {
 		t.Errorf("an execution whose run is settled claimed %+v", claim)
 	}
 }
+
+func TestAForkCostsOneRow(t *testing.T) {
+	t.Parallel()
+	c := newScene(t)
+	c.ask("C1", "ann", "one")
+	c.answer("C1", "first")
+	before := c.sizes()
+	const forks = 200
+	for i := range forks {
+		// Every fork needs a root of its own: parts of the same answer.
+		part := c.message("C1", "mikan", "part", store.AuthorMikan)
+		part.Kind, part.RunID = store.ChatAnswer, c.lastRun().ID
+		root := c.receive(part, nil)
+		c.ask("C1:"+root, "bob", "go on")
+		if claimed := c.claim("C1:" + root); claimed.FirstSeq != 1 {
+			t.Fatalf("fork %d begins with %d entries of its own", i, claimed.FirstSeq-1)
+		}
+	}
+	after := c.sizes()
+	if added := after.entries - before.entries; added != forks {
+		t.Errorf("%d forks added %d entries, want their own prompts alone", forks, added)
+	}
+	if added := after.sessions - before.sessions; added != forks {
+		t.Errorf("%d forks added %d sessions", forks, added)
+	}
+}
+
+type sizes struct{ entries, sessions int }
+
+func (c *scene) sizes() sizes {
+	c.t.Helper()
+	var s sizes
+	c.must(c.s.Pool().QueryRow(c.ctx(), `SELECT (SELECT count(*) FROM entries), (SELECT count(*) FROM sessions)`).Scan(&s.entries, &s.sessions))
+	return s
+}
+
+func (c *scene) lastRun() store.Run {
+	c.t.Helper()
+	runs, err := c.s.Runs(c.ctx(), store.RunFilter{OfficeKey: c.office.Key, State: store.Settled, Limit: 1})
+	c.must(err)
+	return runs[0]
+}

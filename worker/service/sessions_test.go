@@ -267,7 +267,7 @@ func TestAStopInAThreadLeavesOtherSessionsAlone(t *testing.T) {
 	stopped := m.settled(thread.RunID)
 	m.wantOutcome(stopped, run.Stopped)
 	m.wantOutcome(m.settled(queued.RunID), run.Answered)
-	open, err := m.backend.Store.OpenRuns(t.Context(), top.OfficeKey)
+	open, err := m.backend.Store.Runs(t.Context(), store.RunFilter{OfficeKey: top.OfficeKey, State: store.Running, Limit: 10})
 	m.must(err)
 	if len(open) != 1 || open[0].ID != top.RunID {
 		t.Errorf("open runs %+v, want only the top level's", open)
