@@ -159,6 +159,10 @@ func (c *Control) reset(ctx context.Context, row store.InboxRow) error {
 // link answers with a link to the session view that only the person who asked can read. Where a message reaches
 // everybody, there is none: whoever has the link reads the session.
 func (c *Control) link(ctx context.Context, row store.InboxRow) error {
+	said, found, err := c.Store.NoticeFor(ctx, row.OfficeKey, row.MessageID)
+	if err != nil || found && said.State == store.Final {
+		return err // repeated: its reader has a link already
+	}
 	current, known, err := c.Store.CurrentSession(ctx, row.OfficeKey, row.SessionKey)
 	if err != nil {
 		return err

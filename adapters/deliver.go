@@ -220,7 +220,8 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 	}
 	p.onlyFor, p.link = n.OnlyFor, n.Link
 	delivery := store.Delivery{
-		Key: run.DeliveryKey(n.Cause, n.What), OfficeKey: n.Row.OfficeKey, SessionKey: n.Row.SessionKey, RunID: n.RunID,
+		// A message id is unique in its conversation only: Telegram counts from 1 in every chat.
+		Key: run.DeliveryKey(n.Row.OfficeKey+"\x00"+n.Cause, n.What), OfficeKey: n.Row.OfficeKey, SessionKey: n.Row.SessionKey, RunID: n.RunID,
 		Kind: store.NoticeDelivery, CauseID: n.Row.MessageID, Reply: n.Row.Reply, Text: n.Text,
 	}
 	c, err := d.show(ctx, p, delivery)

@@ -71,6 +71,9 @@ type shownOffice struct {
 	OpenRuns     []store.Run                `json:"open_runs"`
 }
 
+// openShown bounds how many open runs are shown: one for each session that runs.
+const openShown = 1000
+
 func (c *cli) officeShowCommand() *cobra.Command {
 	var limit int
 	var asJSON bool
@@ -102,7 +105,7 @@ func (c *cli) officeShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			runs, err := s.OpenRuns(ctx, shown.Office.Key)
+			runs, err := s.Runs(ctx, store.RunFilter{OfficeKey: shown.Office.Key, State: store.Running, Limit: openShown})
 			if err != nil {
 				return err
 			}
