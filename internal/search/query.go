@@ -96,6 +96,25 @@ func (p part) in(folded string) bool {
 	return have >= p.need
 }
 
+// MayMatch tells of a text, given as the JSON that it is stored in, whether it can match. It is cheap, since nothing is
+// decoded, and never says no to a text that matches: words with signs that JSON may write in another way pass, and so
+// does everything in a JSON with numbered escapes.
+func (q Query) MayMatch(encoded string) bool {
+	if strings.Contains(encoded, `\u`) {
+		return true
+	}
+	folded := Fold(encoded)
+	for _, p := range q.parts {
+		if strings.ContainsFunc(p.text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			continue
+		}
+		if !p.in(folded) {
+			return false
+		}
+	}
+	return true
+}
+
 // First tells where in a text, counted in characters, the first word found begins; false when none is in it. A text
 // that is too long to be shown whole is shown around that place.
 func (q Query) First(text string) (int, bool) {

@@ -1,6 +1,7 @@
 package search_test
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -171,5 +172,40 @@ func BenchmarkKeysOf50KB(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		search.Keys(text)
+	}
+}
+
+func TestWhatIsSiftedOutCannotMatch(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(3, 4))
+	alphabet := []rune("abAB1%\"\\/\t. \n部署计划ßςKé🎉\u0001")
+	sifted := 0
+	for range 20_000 {
+		text := make([]rune, 1+random.IntN(30))
+		for i := range text {
+			text[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		from := random.IntN(len(text))
+		q, err := search.Parse(string(text[from:min(len(text), from+1+random.IntN(6))]))
+		if err != nil {
+			continue
+		}
+		if random.IntN(2) == 0 {
+			slices.Reverse(text)
+		}
+		encoded, err := json.Marshal(map[string]string{"text": string(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		may := q.MayMatch(string(encoded))
+		if q.Match(string(text)) && !may {
+			t.Fatalf("%s is sifted out and matches", encoded)
+		}
+		if !may {
+			sifted++
+		}
+	}
+	if sifted < 500 {
+		t.Errorf("only %d texts were sifted out", sifted)
 	}
 }

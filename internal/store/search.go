@@ -36,7 +36,7 @@ type Remembered struct {
 func (s *Store) SearchEntries(ctx context.Context, officeKey, sessionID string, q search.Query, page Page) (found []Remembered, more bool, err error) {
 	seek := seeker[Remembered]{
 		corpus: entryCorpus, office: officeKey, session: sessionID, query: q,
-		load: rememberedByID,
+		load: rememberedByID, sift: siftEntries,
 		text: func(r Remembered) string {
 			if sessionID != "" && r.SessionID != sessionID {
 				return ""
@@ -104,7 +104,7 @@ func (c corpus) candidatesSQL(sets int, session string) string {
 	return fmt.Sprintf(`
 WITH recent AS MATERIALIZED (
     SELECT id, at FROM (%[1]s LIMIT %[2]d) newest WHERE %[3]s
-), indexed AS MATERIALIZED (
+), indexed AS NOT MATERIALIZED (
     SELECT %[4]s AS id, at FROM %[5]s
     WHERE %[3]s AND office_key || '' = $1 AND (SELECT count(*) FROM recent) < $2
 )
@@ -127,12 +127,16 @@ type seeker[T any] struct {
 	query   search.Query
 	load    func(ctx context.Context, q querier, ids []int64, each func(id int64, doc T) error) error
 	text    func(T) string // "" for what must not match
+	// sift, when set, leaves out documents that cannot match, for less than it takes to load them.
+	sift func(ctx context.Context, q querier, query search.Query, ids []int64) ([]int64, error)
 }
 
 const (
-	// candidates is how many candidates are taken at a time, and verified how many documents are read at a time.
+	// candidates is how many candidates are taken at a time.
 	candidates = 1000
-	verified   = 50
+	// So many of them are held against the query at first, and at most. The newest few often fill a page.
+	firstBatch = 50
+	lastBatch  = 400
 )
 
 type candidate struct {
@@ -170,18 +174,10 @@ func (k seeker[T]) seek(ctx context.Context, tx pgx.Tx, need int) ([]T, error) {
 		if err != nil {
 			return nil, err
 		}
-		for start := 0; start < len(list) && len(found) < need; start += verified {
-			ids := make([]int64, 0, verified)
-			for _, c := range list[start:min(start+verified, len(list))] {
-				ids = append(ids, c.id)
-			}
-			err := k.load(ctx, tx, ids, func(_ int64, doc T) error {
-				if len(found) < need && k.query.Match(k.text(doc)) {
-					found = append(found, doc)
-				}
-				return nil
-			})
-			if err != nil {
+		for rest, size := list, firstBatch; len(rest) > 0 && len(found) < need; size = min(2*size, lastBatch) {
+			batch := rest[:min(size, len(rest))]
+			rest = rest[len(batch):]
+			if found, err = k.verify(ctx, tx, batch, found, need); err != nil {
 				return nil, err
 			}
 		}
@@ -195,6 +191,27 @@ func (k seeker[T]) seek(ctx context.Context, tx pgx.Tx, need int) ([]T, error) {
 			last = &list[len(list)-1]
 		}
 	}
+}
+
+// verify appends the documents of a batch that match, until there are need.
+func (k seeker[T]) verify(ctx context.Context, q querier, batch []candidate, found []T, need int) ([]T, error) {
+	ids := make([]int64, len(batch))
+	for i, c := range batch {
+		ids[i] = c.id
+	}
+	var err error
+	if k.sift != nil {
+		if ids, err = k.sift(ctx, q, k.query, ids); err != nil || len(ids) == 0 {
+			return found, err
+		}
+	}
+	err = k.load(ctx, q, ids, func(_ int64, doc T) error {
+		if len(found) < need && k.query.Match(k.text(doc)) {
+			found = append(found, doc)
+		}
+		return nil
+	})
+	return found, err
 }
 
 // statement is candidatesSQL with its arguments.
@@ -264,6 +281,26 @@ func rememberedByID(ctx context.Context, q querier, ids []int64, each func(int64
 		}
 	}
 	return rows.Err()
+}
+
+// siftEntries keeps the entries that may match, in their order.
+func siftEntries(ctx context.Context, q querier, query search.Query, ids []int64) ([]int64, error) {
+	rows, err := q.Query(ctx, `
+		SELECT e.id, e.body::text FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (id, place)
+		JOIN entries e ON e.id = wanted.id ORDER BY wanted.place`, ids)
+	if err != nil {
+		return nil, err
+	}
+	kept := make([]int64, 0, len(ids))
+	var id int64
+	var body string
+	_, err = pgx.ForEachRow(rows, []any{&id, &body}, func() error {
+		if query.MayMatch(body) {
+			kept = append(kept, id)
+		}
+		return nil
+	})
+	return kept, err
 }
 
 func scanRemembered(row pgx.CollectableRow) (Remembered, error) {

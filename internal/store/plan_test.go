@@ -1,0 +1,178 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/geminixiang/mikan/internal/store"
+)
+
+// node is a node of a plan that was carried out.
+type node struct {
+	Type  string  `json:"Node Type"`
+	Table string  `json:"Relation Name"`
+	Index string  `json:"Index Name"`
+	Loops float64 `json:"Actual Loops"`
+	Rows  float64 `json:"Actual Rows"`
+	Hit   int     `json:"Shared Hit Blocks"`
+	Read  int     `json:"Shared Read Blocks"`
+	Plans []node  `json:"Plans"`
+}
+
+// plan carries a statement out with a search's settings.
+func plan(t testing.TB, s *store.Store, sql string, args ...any) node {
+	t.Helper()
+	var raw []byte
+	err := pgx.BeginFunc(t.Context(), s.Pool(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), "SET LOCAL enable_seqscan = off; SET LOCAL jit = off"); err != nil {
+			return err
+		}
+		return tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&raw)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct{ Plan node }
+	if err := json.Unmarshal(raw, &plans); err != nil {
+		t.Fatal(err)
+	}
+	return plans[0].Plan
+}
+
+// each visits a plan's nodes that ran.
+func (n node) each(visit func(node)) {
+	if n.Loops == 0 {
+		return
+	}
+	visit(n)
+	for _, child := range n.Plans {
+		child.each(visit)
+	}
+}
+
+func (n node) pages() int { return n.Hit + n.Read }
+
+func TestSearchesAreCarriedOutByIndexes(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	const n = 20_000
+	fill(t, s, "big", n)
+	fill(t, s, "other", n/4)
+	if _, err := s.IndexHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Pool().Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	const keys, recent = "entry_search_keys", "entry_search_recent"
+	for _, c := range []struct{ name, query, index string }{
+		{"a word in every entry", "message", recent},
+		{"a word in a quarter", "sometimes", recent},
+		{"a word in one of a thousand", "seldom", keys},
+		{"a word in the oldest only", "ancient", keys},
+		{"a word in three", "needle", keys},
+		{"a word in none", "nonexistentword", keys},
+		{"two letters in none", "zq", keys},
+		{"Chinese in none", "飞行员驾驶", keys},
+		{"a Chinese word in a third", "数据库迁移", recent},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sql, args := store.SearchSQL("big", "", parse(t, c.query))
+			p := plan(t, s, sql, args...)
+			used := map[string]bool{}
+			p.each(func(n node) {
+				used[n.Index] = true
+				if n.Type == "Seq Scan" {
+					t.Errorf("%s is read from end to end", n.Table)
+				}
+			})
+			if !used[recent] || used[keys] != (c.index == keys) {
+				t.Errorf("indexes used: %v", used)
+			}
+			// The newest 1,000 rows with their keys are about 4,000 pages; a scan of the office would be twenty times that.
+			if p.pages() > 12_000 {
+				t.Errorf("%d pages were read", p.pages())
+			}
+		})
+	}
+}
+
+// newContext makes a session with so many old entries, a reset, and the same ten entries after it.
+func newContext(t testing.TB, s *store.Store, name string, old int) (sessionID string) {
+	t.Helper()
+	c := sceneIn(t, s, name)
+	c.ask(name, "ann", "first")
+	c.answer(name, "one")
+	id := c.session(name).ID
+	if _, err := s.Pool().Exec(t.Context(), `
+		WITH added AS (
+			INSERT INTO entries (session_id, seq, kind, body, tokens)
+			SELECT $1, 2 + i, 'chat', jsonb_build_object('blocks', jsonb_build_array(jsonb_build_object('kind', 'text', 'text', md5(i::text)))), 20
+			FROM generate_series(1, $2::int) i)
+		UPDATE sessions SET next_seq = 3 + $2::int WHERE id = $1`, id, old); err != nil {
+		t.Fatal(err)
+	}
+	c.reset(name)
+	for i := range 5 {
+		c.ask(name, "ann", fmt.Sprintf("question %d", i))
+		c.answer(name, strings.Repeat("answer ", 20))
+	}
+	return id
+}
+
+func TestLoadingAContextCostsWithTheContext(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	short, long := newContext(t, s, "C1", 100), newContext(t, s, "C2", 50_000)
+	if _, err := s.Pool().Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	few, many := plan(t, s, store.ContextSQL, short), plan(t, s, store.ContextSQL, long)
+	if few.Rows != 10 || many.Rows != 10 {
+		t.Fatalf("contexts of %v and %v entries", few.Rows, many.Rows)
+	}
+	// A deeper index takes a page more for each of the few times that it is descended.
+	if many.pages() > few.pages()*3/2+4 {
+		t.Errorf("%d pages with 50,000 old entries, %d with 100", many.pages(), few.pages())
+	}
+}
+
+// BenchmarkContext loads the same context behind 100 and behind 1,000,000 old entries.
+func BenchmarkContext(b *testing.B) {
+	s := openStore(b)
+	sessions := map[string]string{"100": newContext(b, s, "C1", 100), "1000000": newContext(b, s, "C2", bigOffice)}
+	if _, err := s.Pool().Exec(b.Context(), "VACUUM ANALYZE entries, sessions"); err != nil {
+		b.Fatal(err)
+	}
+	for _, old := range []string{"100", "1000000", "100", "1000000"} {
+		b.Run(old+" old entries", func(b *testing.B) {
+			for b.Loop() {
+				c, err := s.Context(b.Context(), sessions[old])
+				if err != nil || len(c.Entries) != 10 {
+					b.Fatal(len(c.Entries), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAppend stores the result of a tool that printed 50 KB, as runs do, and one that printed a line.
+func BenchmarkAppend(b *testing.B) {
+	for _, size := range []int{100, 50 << 10} {
+		b.Run(fmt.Sprintf("%d bytes", size), func(b *testing.B) {
+			c := newScene(b)
+			output := strings.Repeat("2026-01-31 09:00:00 request 123 took 45ms path=/api/v1/things status=200\n", size/74+1)[:size]
+			c.ask("C1", "ann", "go")
+			r := c.claim("C1")
+			step := 0
+			for b.Loop() {
+				step++
+				c.result(r, step, 0, "c", output)
+			}
+		})
+	}
+}
