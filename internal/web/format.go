@@ -25,3 +25,11 @@ func dollars(micros int64) string { return fmt.Sprintf("$%d.%06d", micros/1e6, m
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
 func machine(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// count writes how many of something there are.
+func count(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return number(n) + " " + what
+}

@@ -36,13 +36,20 @@ var hostile = []string{
 	"</script\u2028>\u2029\r\r\n\x1b[31mred\x07",
 	`<a href="https://evil.example/">link</a><form action=x><button>go</button></form>`,
 	"+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
+	"# heading <b>\n\n[a]: javascript:alert(1) \"x\"\n\n[a] [b](https://ok.example/?a=1&b=<i>\"onclick=1 'title') ![i](data:text/html,x)\n\n| a | b |\n|:-:|--:|\n| <i> | `<u>` |\n\n```html onload=1\n<s>\n```\n\n- [x] task\n\n> quote <q>",
+	"[x](  JaVaScRiPt:alert(1)) [y](vbscript:x) [z](//evil.example/) [w](\\x01javascript:x) [v](&#106;avascript:alert(1)) www.evil.example mailto:a@b.c <a@b.c>",
+	"&#x202e; &#0; &#x3c;script&#x3e; &lt;script&gt;",
 	"\xff\xfe broken \xed\xa0\x80",
 }
 
 // shape is what a page is made of: its elements, each with its attributes' names.
+// A model's answer is Markdown, so what it is made of may change: see allowed.
 func shape(d document) []string {
 	var all []string
 	for n := range d.root.Descendants() {
+		if inMarkdown(n) {
+			continue
+		}
 		switch n.Type {
 		case html.CommentNode:
 			all = append(all, "comment")
@@ -55,6 +62,48 @@ func shape(d document) []string {
 		}
 	}
 	return all
+}
+
+func inMarkdown(n *html.Node) bool {
+	for at := n.Parent; at != nil; at = at.Parent {
+		if attribute(at, "class") == "markdown" {
+			return true
+		}
+	}
+	return false
+}
+
+// allowed is what Markdown may become, with all attributes there may be.
+var allowed = map[string]string{
+	"p": "", "br": "", "strong": "", "em": "", "del": "", "code": "", "pre": "", "blockquote": "", "ul": "", "ol": "start", "li": "", "hr": "",
+	"table": "", "thead": "", "tbody": "", "tr": "", "th": "", "td": "", "a": "rel href",
+}
+
+// checkMarkdown proves that answers became nothing but what is allowed, and that links lead to the web.
+func checkMarkdown(t *testing.T, page document, said string) {
+	t.Helper()
+	for n := range page.root.Descendants() {
+		if !inMarkdown(n) || n.Type == html.TextNode {
+			continue
+		}
+		attributes, known := allowed[n.Data]
+		if n.Type != html.ElementNode || !known {
+			t.Errorf("%q became a %q", said, n.Data)
+		}
+		for _, a := range n.Attr {
+			if !slices.Contains(strings.Fields(attributes), a.Key) {
+				t.Errorf("%q became the attribute %s=%q of a %s", said, a.Key, a.Val, n.Data)
+			}
+		}
+		if n.Data == "a" {
+			if to := attribute(n, "href"); !strings.HasPrefix(to, "http://") && !strings.HasPrefix(to, "https://") {
+				t.Errorf("%q became a link to %q", said, to)
+			}
+			if rel := attribute(n, "rel"); !strings.Contains(rel, "noopener") || !strings.Contains(rel, "nofollow") {
+				t.Errorf("%q became a link with rel %q", said, rel)
+			}
+		}
+	}
 }
 
 // tell puts one text everywhere a text can come from.
@@ -93,8 +142,12 @@ func TestTextNeverBecomesMarkup(t *testing.T) {
 			if got := shape(c.page(url + "/all")); !slices.Equal(got, wantList) {
 				t.Errorf("%q changes what the list is made of:\n%s", said, difference(wantList, got))
 			}
+			checkMarkdown(t, page, said)
 			for n := range page.root.Descendants() {
 				for _, a := range n.Attr {
+					if inMarkdown(n) {
+						continue
+					}
 					address := a.Key == "href" || a.Key == "src"
 					if address && (strings.Contains(a.Val, "evil") || strings.Contains(strings.ToLower(a.Val), "script:")) {
 						t.Errorf("%q became the address %q", said, a.Val)
@@ -144,7 +197,7 @@ func TestWhatHidesIsShown(t *testing.T) {
 		c := newScene(t)
 		r := c.ask("C1", "ann", "hello")
 		c.think(r, 1, words(said))
-		if got := c.page(c.link(r.SessionID)).id("e2").all("pre", "")[0].text(); got != want {
+		if got := c.page(c.link(r.SessionID)).id("e2").all("div", "markdown")[0].text(); got != want {
 			t.Errorf("%q shows as %q, want %q", said, got, want)
 		}
 	}
@@ -168,6 +221,40 @@ func TestNumbersAreExact(t *testing.T) {
 			if got := page.id(id).text(); !strings.Contains(got, want) {
 				t.Errorf("%s shows %q, which lacks %q", id, got, want)
 			}
+		}
+	}
+}
+
+func TestAnswersReadAsInAChat(t *testing.T) {
+	t.Parallel()
+	c := newScene(t)
+	r := c.ask("C1", "ann", "hello")
+	c.think(r, 1, words("## Done\n\nThe **step** `migrate` [failed](https://ci.example/1?a=b&c=d), see [x](javascript:alert(1)):\n\n1. one\n2. two\n\n```sh\nls <dir>\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n![plan](https://img.example/p.png) https://bare.example/x <b>no tag</b>"))
+	c.think(r, 2, words(strings.Repeat(">", 5000)+" deep"))
+	c.think(r, 3, words(strings.Repeat("[**a**](", 2000))) // costs the square of its length
+	page := c.page(c.link(r.SessionID))
+	answer := page.id("e2")
+	for element, want := range map[string]string{"strong": "Done", "code": "migrate", "ol": "one two", "pre": "ls <dir>", "td": "1", "a": "e2"} {
+		if found := answer.all(element, ""); len(found) == 0 || element != "a" && found[0].text() != want {
+			t.Errorf("the answer has no %s that says %q", element, want)
+		}
+	}
+	var targets []string
+	for _, a := range answer.all("div", "markdown")[0].all("a", "") {
+		targets = append(targets, attribute(a.root, "href"))
+	}
+	if want := []string{"https://ci.example/1?a=b&c=d", "https://img.example/p.png", "https://bare.example/x"}; !slices.Equal(targets, want) {
+		t.Errorf("it leads to %q, want %q", targets, want)
+	}
+	if got := answer.text(); !strings.Contains(got, "x (javascript:alert(1))") || !strings.Contains(got, "<b>no tag</b>") {
+		t.Errorf("it hides something: %q", got)
+	}
+	if len(answer.all("img", "")) > 0 {
+		t.Error("it loads an image from elsewhere")
+	}
+	for _, id := range []string{"e3", "e4"} {
+		if len(page.id(id).all("div", "markdown")) > 0 || len(page.id(id).all("pre", "")) != 1 {
+			t.Errorf("%s, a text that costs much to render, is rendered", id)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"html/template"
 	"strings"
 	"time"
 
@@ -81,8 +82,9 @@ const (
 // passage is a text as the page shows it.
 type passage struct {
 	Text    string
-	LeftOut int64  // bytes that are not shown
-	Whole   string // address of the whole text
+	HTML    template.HTML // the text rendered; empty: it is shown as it is
+	LeftOut int64         // bytes that are not shown
+	Whole   string        // address of the whole text
 }
 
 type result struct {
@@ -191,6 +193,7 @@ func resultOf(e store.Entry) llm.Block {
 
 func itemsOf(entries []store.Entry, m matched, l links, running string, from, to int64) []item {
 	var items []item
+	md := &answers{left: pageMarkdown}
 	for _, e := range entries {
 		if e.Seq < from || e.Seq > to {
 			continue
@@ -198,7 +201,7 @@ func itemsOf(entries []store.Entry, m matched, l links, running string, from, to
 		if _, folded := m.owner[e.Seq]; folded {
 			continue
 		}
-		items = append(items, itemOf(e, m, l, running))
+		items = append(items, itemOf(e, m, l, running, md))
 	}
 	return items
 }
@@ -208,7 +211,7 @@ var titles = map[store.EntryKind]string{
 	store.EntryCompaction: "Compaction", store.EntryReset: "Reset", store.EntryNote: "Note",
 }
 
-func itemOf(e store.Entry, m matched, l links, running string) item {
+func itemOf(e store.Entry, m matched, l links, running string, md *answers) item {
 	it := item{Seq: e.Seq, Kind: e.Kind, Title: titles[e.Kind], Detail: text.VisibleLine(e.Body.Model), At: e.At, Aside: !e.InContext, newest: e.Seq}
 	whole := l.text(e.Seq)
 	if rawText(e) != "" {
@@ -224,7 +227,11 @@ func itemOf(e store.Entry, m matched, l links, running string) item {
 	for i, block := range e.Body.Blocks {
 		switch block.Kind {
 		case llm.BlockText:
-			it.Parts = append(it.Parts, part{Kind: textPart, passage: passageOf(block.Text, whole)})
+			p := part{Kind: textPart, passage: passageOf(block.Text, whole)}
+			if e.Kind == store.EntryAssistant {
+				p.HTML = md.rendered(text.Head(block.Text, shownBytes))
+			}
+			it.Parts = append(it.Parts, p)
 		case llm.BlockThinking:
 			if block.Text != "" {
 				it.Parts = append(it.Parts, part{Kind: thinkingPart, passage: passageOf(block.Text, ""), Key: key("t", e.Seq, i)})

@@ -141,7 +141,7 @@ func (v *Viewer) visit(r *http.Request) (visit, error) {
 var assets embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"number": number, "dollars": dollars, "stamp": stamp, "machine": machine,
+	"number": number, "count": count, "dollars": dollars, "stamp": stamp, "machine": machine,
 }).ParseFS(assets, "assets/*.html"))
 
 // render writes a page only when all of it could be made.

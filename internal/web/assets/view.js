@@ -4,7 +4,15 @@
   const main = document.getElementById("timeline");
   const list = document.getElementById("entries");
   const status = document.getElementById("status");
-  const say = (text) => { status.textContent = text; };
+  let quiet = 0;
+  const say = (text) => {
+    status.textContent = text;
+    clearTimeout(quiet);
+    if (text) quiet = setTimeout(() => { status.textContent = ""; }, 8000);
+  };
+
+  // What must stay to be read.
+  const notice = (text) => { say(text); clearTimeout(quiet); };
 
   // What comes from the server is complete: every text in it is escaped there, as on the page itself.
   const fragment = (html) => {
@@ -127,12 +135,12 @@
     source.addEventListener("reload", () => {
       over = true;
       close();
-      say("Much is new here; load the page again to see it.");
+      notice("Much is new here: load the page again to see it.");
     });
     source.addEventListener("gone", () => {
       over = true;
       close();
-      say("This link has ended.");
+      notice("This link has ended.");
     });
     source.addEventListener("error", () => {
       // The browser comes back by itself, but not after a refusal: the server may be full or starting.
