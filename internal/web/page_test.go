@@ -104,6 +104,32 @@ func TestForksLinkBothWaysAtTheForkPointAndCountUsageOnce(t *testing.T) {
 	}
 }
 
+func TestCompactionsTellWhatTheyStandFor(t *testing.T) {
+	t.Parallel()
+	c := newScene(t)
+	r := c.ask("C1", "ann", "hello")
+	kept := c.think(r, 1, words("hi"))
+	basis, known, err := c.s.CurrentSession(t.Context(), c.office.Key, "C1")
+	if err != nil || !known {
+		t.Fatal(known, err)
+	}
+	attempt, err := c.s.BeginStep(t.Context(), r.ID, "compact/1")
+	c.must(err)
+	c.must(c.s.Compact(t.Context(), attempt, basis, "They <b>greeted</b>.", kept, store.Spent{}))
+	url := c.link(r.SessionID)
+	shown := c.page(url).id("e3")
+	if got := shown.text(); !strings.Contains(got, "before entry #2") || !strings.Contains(got, "They <b>greeted</b>.") {
+		t.Errorf("the compaction shows as %q", got)
+	}
+	if !c.page(url).has("e1") {
+		t.Error("what the summary stands for is gone")
+	}
+	to := follow(t, url, attribute(shown.all("p", "says")[0].all("a", "")[0].root, "href"))
+	if !strings.HasSuffix(to, "#e2") || !c.page(to).has("e2") {
+		t.Errorf("the kept entry's link leads to %s", to)
+	}
+}
+
 func TestEveryDeadLinkLooksTheSame(t *testing.T) {
 	t.Parallel()
 	c := newScene(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"html/template"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +38,8 @@ type item struct {
 	Threads []thread
 	More    int // threads that are not listed
 	Run     *runEnd
-	RawURL  string // the entry's text, for copying; empty when it has none
+	Kept    *thread // of a compaction: the first entry that it leaves to the model
+	RawURL  string  // the entry's text, for copying; empty when it has none
 
 	newest int64 // position of the newest entry that is shown in it
 }
@@ -216,6 +218,9 @@ func itemOf(e store.Entry, m matched, l links, running string, md *answers) item
 	whole := l.text(e.Seq)
 	if rawText(e) != "" {
 		it.RawURL = whole
+	}
+	if e.Body.KeptSeq != 0 {
+		it.Kept = &thread{Title: "#" + strconv.FormatInt(e.Body.KeptSeq, 10), URL: l.entry(e.Body.KeptSession, e.Body.KeptSeq)}
 	}
 	if e.Body.Summary != "" {
 		it.Parts = append(it.Parts, part{Kind: summaryPart, passage: passageOf(e.Body.Summary, whole), Key: key("s", e.Seq, 0)})
