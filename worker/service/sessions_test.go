@@ -2,6 +2,8 @@ package service_test
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -159,12 +161,18 @@ func smallModel(seen func(tokens int, r llmtest.Request), then llmtest.Script) l
 
 var smallWindow = []string{"models:", "  anthropic/test-model:", "    context_window: 8000", "    max_output: 1000"}
 
+// setting is how long a test goes on; the long version is for releases.
+func setting(t *testing.T, name string, usual int) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return usual
+}
+
 func TestALongSessionStaysWithinASmallWindow(t *testing.T) {
 	t.Parallel()
-	turns := 60
-	if testing.Short() {
-		turns = 20
-	}
+	turns := setting(t, "MIKAN_TURNS", 60)
 	m := start(t, smallModel(func(int, llmtest.Request) {}, func(r llmtest.Request) llmtest.Reply {
 		return llmtest.Say("%s", strings.Repeat("word ", 100))
 	}), smallWindow...)
@@ -188,10 +196,7 @@ func TestALongSessionStaysWithinASmallWindow(t *testing.T) {
 
 func TestARunOfManyStepsNeverLosesItsMessage(t *testing.T) {
 	t.Parallel()
-	steps := 60
-	if testing.Short() {
-		steps = 20
-	}
+	steps := setting(t, "MIKAN_TURNS", 60)
 	step := 0
 	m := start(t, smallModel(func(_ int, r llmtest.Request) {
 		if len(r.Tools) > 0 && !strings.Contains(everything(r), "the marker is 7741") {
