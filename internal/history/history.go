@@ -133,7 +133,10 @@ func (r *Reader) sessions(ctx context.Context, in Request, page store.Page) (Ans
 	if answer.More {
 		list = list[:page.Limit]
 	}
-	answer.Title = counted(answer, len(list), page, "session", "sessions") + " of this conversation, the newest last; * is this session"
+	answer.Title = counted(answer, len(list), page, "session", "sessions") + " of this conversation, the newest last"
+	if in.Here != "" {
+		answer.Title += "; * is this session"
+	}
 	slices.Reverse(list)
 	for _, s := range list {
 		answer.Items = append(answer.Items, Item{

@@ -160,19 +160,23 @@ func BenchmarkContext(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend stores the result of a tool that printed 50 KB, as runs do, and one that printed a line.
+// BenchmarkAppend stores the result of a tool that printed a line, and of one that printed 50 KB, as runs do: with the
+// search index left to the background, and, for comparison, with no search at all.
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{100, 50 << 10} {
-		b.Run(fmt.Sprintf("%d bytes", size), func(b *testing.B) {
-			c := newScene(b)
-			output := strings.Repeat("2026-01-31 09:00:00 request 123 took 45ms path=/api/v1/things status=200\n", size/74+1)[:size]
-			c.ask("C1", "ann", "go")
-			r := c.claim("C1")
-			step := 0
-			for b.Loop() {
-				step++
-				c.result(r, step, 0, "c", output)
-			}
-		})
+		for _, without := range []string{"", "DROP TRIGGER entries_unsearched ON entries"} {
+			b.Run(fmt.Sprintf("%d bytes %s", size, without), func(b *testing.B) {
+				c := newScene(b)
+				if _, err := c.s.Pool().Exec(b.Context(), without); err != nil {
+					b.Fatal(err)
+				}
+				output := strings.Repeat("2026-01-31 09:00:00 request 123 took 45ms path=/api/v1/things status=200\n", size/74+1)[:size]
+				c.ask("C1", "ann", "go")
+				r := c.claim("C1")
+				for step := 1; b.Loop(); step++ {
+					c.result(r, step, 0, "c", output)
+				}
+			})
+		}
 	}
 }
