@@ -26,6 +26,9 @@ func anthropicRequest(req Request) (anthropic.MessageNewParams, []option.Request
 	thinks := anthropicThinking(&params, req, info)
 	turns := anthropicTurns(req.Messages, thinks)
 	params.Tools, params.ToolChoice = anthropicTools(req)
+	if len(req.Schema) > 0 {
+		params.OutputConfig.Format = anthropic.JSONOutputFormatParam{Schema: schemaObject(req.Schema)}
+	}
 	if req.System != "" {
 		params.System = []anthropic.TextBlockParam{{Text: CleanText(req.System)}}
 	}
@@ -41,6 +44,13 @@ func anthropicRequest(req Request) (anthropic.MessageNewParams, []option.Request
 			option.WithJSONSet("thinking.block_binding.prefix_mismatch_behavior", "drop_block"))
 	}
 	return params, options
+}
+
+// schemaObject gives a schema the type that the SDKs want. Schemas are our own constants.
+func schemaObject(schema json.RawMessage) map[string]any {
+	var object map[string]any
+	_ = json.Unmarshal(schema, &object)
+	return object
 }
 
 // anthropicThinking sets thinking and effort for the level and tells whether earlier thinking may be sent back.

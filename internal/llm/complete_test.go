@@ -354,3 +354,28 @@ func TestCallWithoutToolsMayShowToolCalls(t *testing.T) {
 		accepted(t, s)
 	})
 }
+
+func TestStructuredOutputIsAskedForInEveryDialect(t *testing.T) {
+	t.Parallel()
+	schema := `{"type":"object","properties":{"sure":{"type":"number"}},"required":["sure"],"additionalProperties":false}`
+	want := map[string]string{
+		llm.ProviderAnthropic:       `"format":{"schema":{"additionalProperties":false,`,
+		llm.ProviderOpenAIChat:      `"response_format":{"json_schema":{"name":"answer"`,
+		llm.ProviderOpenAIResponses: `"text":{"format":{"name":"answer"`,
+		llm.ProviderOpenRouter:      `"response_format":{"json_schema":{"name":"answer"`,
+	}
+	eachDialect(t, llmtest.Always(llmtest.Say(`{"sure":1}`)), func(t *testing.T, d dialect, m llm.Model, s *llmtest.Server) {
+		req := d.request(userSays("Hi"))
+		req.Schema, req.Thinking = json.RawMessage(schema), llm.ThinkingOff
+		if got := textOf(complete(t, m, req)); got != `{"sure":1}` {
+			t.Errorf("answer %q", got)
+		}
+		body := string(accepted(t, s)[0].Body)
+		if part, ok := want[d.ref.Provider]; ok && !strings.Contains(body, part) {
+			t.Errorf("want %s in %s", part, body)
+		}
+		if !strings.Contains(body, `"additionalProperties":false`) {
+			t.Errorf("the schema is not in %s", body)
+		}
+	})
+}

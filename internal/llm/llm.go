@@ -90,6 +90,10 @@ type Request struct {
 	Thinking  Thinking
 	MaxTokens int    // most output tokens; 0 = the model's own maximum from the catalogue
 	CacheKey  string // stable per session, for providers that route by it; content-free
+	// Schema, when set, makes the answer's text JSON of this JSON Schema: an object that requires all its properties and
+	// allows no others, which is what every provider takes. Servers without structured output may ignore it or refuse it
+	// as invalid, so the answer must be checked.
+	Schema json.RawMessage
 }
 
 // Event is a piece of an answer while it streams.

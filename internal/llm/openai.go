@@ -100,6 +100,9 @@ func streamFailure(err error) error {
 	return err
 }
 
+// schemaName is what OpenAI's dialects want a response format to be called.
+const schemaName = "answer"
+
 // cacheKey fits the 64 characters that OpenAI takes.
 func cacheKey(req Request) string {
 	if len(req.CacheKey) <= 64 {

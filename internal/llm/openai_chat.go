@@ -86,6 +86,11 @@ func (m *chatModel) request(req Request) (openai.ChatCompletionNewParams, []opti
 			Type: "function", Function: chatFunction{Name: t.Name, Description: t.Description, Parameters: schemaOf(t)},
 		}))
 	}
+	if len(req.Schema) > 0 {
+		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: schemaName, Schema: req.Schema, Strict: openai.Bool(true)},
+		}
+	}
 	var options []option.RequestOption
 	if m.cachesByRequest(req) {
 		options = append(options, option.WithJSONSet("cache_control", cacheMark))

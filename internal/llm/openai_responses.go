@@ -79,6 +79,11 @@ func (m *responsesModel) request(req Request) responses.ResponseNewParams {
 			params.Reasoning.Summary = shared.ReasoningSummaryAuto
 		}
 	}
+	if len(req.Schema) > 0 {
+		params.Text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
+			Name: schemaName, Schema: schemaObject(req.Schema), Strict: openai.Bool(true),
+		}
+	}
 	for _, t := range req.Tools {
 		params.Tools = append(params.Tools, param.Override[responses.ToolUnionParam](functionTool{
 			Type: "function", Name: t.Name, Description: t.Description, Parameters: schemaOf(t),

@@ -91,6 +91,14 @@ func validateAnthropicThinking(o object, maxTokens int64) *Violation {
 	default:
 		return invalid("thinking: Input tag %q found using 'type' does not match any of the expected tags", kind)
 	}
+	if f := toObject(toObject(o["output_config"])["format"]); f != nil {
+		if f.text("type") != "json_schema" {
+			return invalid("output_config.format.type: Input should be 'json_schema'")
+		}
+		if v := closedSchema("output_config.format.schema", toObject(f["schema"])); v != nil {
+			return v
+		}
+	}
 	if e, ok := toObject(o["output_config"])["effort"]; ok {
 		if budgetOnly.MatchString(model) {
 			return invalid("This model does not support the effort parameter.")

@@ -9,8 +9,15 @@ var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max
 
 func validateChat(o object) *Violation {
 	if v := unknownFields(o, "", "model", "messages", "tools", "tool_choice", "stream", "stream_options", "max_tokens",
-		"max_completion_tokens", "reasoning_effort", "prompt_cache_key", "cache_control"); v != nil {
+		"max_completion_tokens", "reasoning_effort", "prompt_cache_key", "cache_control", "response_format", "logprobs",
+		"top_logprobs"); v != nil {
 		return v
+	}
+	if f := toObject(o["response_format"]); f != nil {
+		schema := toObject(f["json_schema"])
+		if v := strictSchema("response_format", f.text("type"), schema.text("name"), toObject(schema["schema"])); v != nil {
+			return v
+		}
 	}
 	if e, ok := o["reasoning_effort"]; ok && !slices.Contains(efforts, o.text("reasoning_effort")) {
 		return invalid("Invalid value: %v. Supported values are: %s.", e, strings.Join(efforts, ", "))
@@ -152,10 +159,47 @@ func openAICall(id string, f object, ids map[string]bool) *Violation {
 	return nil
 }
 
+// strictSchema checks a structured output: strict schemas require every property and allow no others.
+func strictSchema(where, kind, name string, schema object) *Violation {
+	switch {
+	case kind != "json_schema":
+		return invalid("Invalid value: %q for '%s.type'.", kind, where)
+	case !openAIName.MatchString(name):
+		return invalid("Missing required parameter: '%s.name'.", where)
+	}
+	return closedSchema(where, schema)
+}
+
+// closedSchema checks what all providers of structured outputs want of every object in a schema.
+func closedSchema(where string, schema object) *Violation {
+	switch schema.text("type") {
+	case "array":
+		return closedSchema(where, toObject(schema["items"]))
+	case "object":
+		properties := toObject(schema["properties"])
+		if schema["additionalProperties"] != false || len(schema.list("required")) != len(properties) {
+			return invalid("Invalid schema for %s: 'additionalProperties' is required to be false and 'required' to name every property.", where)
+		}
+		for _, property := range properties {
+			if v := closedSchema(where, toObject(property)); v != nil {
+				return v
+			}
+		}
+	case "":
+		return invalid("Invalid schema for %s: schema must have a 'type' key.", where)
+	}
+	return nil
+}
+
 func validateResponses(o object) *Violation {
 	if v := unknownFields(o, "", "model", "input", "instructions", "tools", "tool_choice", "stream", "store", "include",
-		"reasoning", "max_output_tokens", "prompt_cache_key"); v != nil {
+		"reasoning", "max_output_tokens", "prompt_cache_key", "text"); v != nil {
 		return v
+	}
+	if f := toObject(toObject(o["text"])["format"]); f != nil {
+		if v := strictSchema("text.format", f.text("type"), f.text("name"), toObject(f["schema"])); v != nil {
+			return v
+		}
 	}
 	if store, ok := o["store"].(bool); !ok || store {
 		return invalid("store: this account keeps nothing, set it to false")
