@@ -83,6 +83,7 @@ func (s *Store) SessionSummary(ctx context.Context, sessionID string) (SessionSu
 func (s *Store) SessionForks(ctx context.Context, sessionID string, from, to int64, limit int) ([]Session, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+sessionColumns+` FROM sessions WHERE parent_id = $1 AND fork_seq BETWEEN $2 AND $3
+		  AND office_key = (SELECT office_key FROM sessions WHERE id = $1)
 		ORDER BY fork_seq, created_at, id LIMIT $4`, sessionID, from, to, limit)
 	return collect(rows, err, func(row pgx.CollectableRow) (Session, error) { return scanSession(row) })
 }

@@ -104,6 +104,28 @@ func TestForksLinkBothWaysAtTheForkPointAndCountUsageOnce(t *testing.T) {
 	}
 }
 
+func TestNoLinkLeavesTheOffice(t *testing.T) {
+	t.Parallel()
+	c := newScene(t)
+	ours := c.ask("C1", "ann", "hello")
+	other := *c
+	other.office = officeOf(t, "C2")
+	theirs := other.ask("C2", "eve", "secret")
+	// Nothing writes this; the view must not depend on it.
+	_, err := c.s.Pool().Exec(t.Context(), `UPDATE sessions SET parent_id = $2, fork_seq = 1 WHERE id = $1`, theirs.SessionID, ours.SessionID)
+	c.must(err)
+	parent := c.page(c.link(ours.SessionID))
+	if n := len(parent.all("nav", "threads")); n != 0 {
+		t.Errorf("the page lists %d threads of another office", n)
+	}
+	if n := len(c.page(c.link(theirs.SessionID)).all("p", "parent")); n != 0 {
+		t.Error("the page links to a parent in another office")
+	}
+	if got := c.page(c.link(ours.SessionID) + "/all").text(); strings.Contains(got, "C2") {
+		t.Errorf("the list shows another office's sessions: %q", got)
+	}
+}
+
 func TestCompactionsTellWhatTheyStandFor(t *testing.T) {
 	t.Parallel()
 	c := newScene(t)
