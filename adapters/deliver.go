@@ -281,10 +281,14 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 // resolve commits the intent and finds out whether the message is on the platform already: by its confirmation, or,
 // when an earlier attempt left none, by looking there once that attempt's deadline has passed.
 func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (store.Intent, string, error) {
+	promise := store.PostOnce
+	if p.outbound.Capabilities().Repeats == RepeatsVanish {
+		promise = store.Repeatable
+	}
 	began, done := begun(ctx)
-	intent, err := d.Store.Intend(began, m, postWithin)
+	intent, err := d.Store.Intend(began, m, postWithin, promise)
 	done()
-	if err != nil || intent.MessageID != "" || !intent.Ambiguous || p.outbound.Capabilities().Repeats == RepeatsVanish {
+	if err != nil || intent.MessageID != "" || !intent.Ambiguous || promise == store.Repeatable {
 		return intent, intent.MessageID, err
 	}
 	select {

@@ -79,14 +79,27 @@ type Intent struct {
 	Wait      time.Duration
 }
 
+// Promise tells what an intent is for.
+type Promise string
+
+// The promises. A repeatable post is the same message however often it is made, so its intent may be lost.
+const (
+	PostOnce   Promise = "once"
+	Repeatable Promise = "repeatable"
+)
+
 // Intend commits the intent to post, with a hard deadline by the database's clock, before the platform is called. An
 // earlier intent without a message id makes the new one ambiguous.
-func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration) (Intent, error) {
+func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, promise Promise) (Intent, error) {
 	var intent Intent
 	if d.Reply == nil {
 		d.Reply = json.RawMessage(`{}`)
 	}
-	err := s.tx(ctx, "intend", func(tx pgx.Tx) error {
+	begin := s.tx
+	if promise == Repeatable {
+		begin = s.txUnforced
+	}
+	err := begin(ctx, "intend", func(tx pgx.Tx) error {
 		var waitSeconds float64
 		var had bool
 		err := tx.QueryRow(ctx, `

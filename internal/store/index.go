@@ -57,11 +57,8 @@ func indexDocs[T any](ctx context.Context, s *Store, c corpus,
 ) (total int, err error) {
 	for {
 		taken := 0
-		err := s.tx(ctx, "index", func(tx pgx.Tx) error {
-			// What is lost with a crash of the database is still in the queue then: no need to wait for the disk.
-			if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
-				return err
-			}
+		// What is lost with a crash of the database is still in the queue then.
+		err := s.txUnforced(ctx, "index", func(tx pgx.Tx) error {
 			offices, err := takeBatch(ctx, tx, c)
 			if err != nil {
 				return err

@@ -149,7 +149,7 @@ func (c *scene) settle(r store.Run, said string, outcome run.Outcome) string {
 	if outcome != run.Answered {
 		kind, logged = store.NoticeDelivery, store.ChatNotice
 	}
-	intent, err := c.s.Intend(c.ctx(), store.Delivery{Key: key, OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, RunID: r.ID, Kind: kind, Text: said}, time.Second)
+	intent, err := c.s.Intend(c.ctx(), store.Delivery{Key: key, OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, RunID: r.ID, Kind: kind, Text: said}, time.Second, store.PostOnce)
 	c.must(err)
 	_, err = c.s.Finish(c.ctx(), r.ID, []store.Confirmation{{
 		Key: key, Token: intent.Token, State: store.Final, MessageID: id, Text: said,

@@ -55,7 +55,9 @@ type Step struct {
 // when the run is settled: whoever still works on it has been overtaken.
 func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error) {
 	step := Step{Slot: slot}
-	err := s.tx(ctx, "begin_step", func(tx pgx.Tx) error {
+	// A token lost with a crash of the database makes the newest attempt's own write fail as overtaken, and it is tried
+	// again.
+	err := s.txUnforced(ctx, "begin_step", func(tx pgx.Tx) error {
 		var err error
 		if step.Run, err = runByID(ctx, tx, runID); err != nil {
 			return err
@@ -74,11 +76,6 @@ func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error)
 		}
 		if step.Run.State != Running {
 			return fault.New(fault.Conflict, "the run is settled already (%s)", step.Run.Outcome)
-		}
-		// A token lost with a crash of the database makes the newest attempt's own write fail as overtaken, and it is
-		// tried again: no need to wait for the disk.
-		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
-			return err
 		}
 		err = tx.QueryRow(ctx, `
 			INSERT INTO run_steps (run_id, slot, token) VALUES ($1, $2, 1)
@@ -217,6 +214,9 @@ func (s *Store) RunMemory(ctx context.Context, runID string) (Memory, bool, erro
 
 // SetRunMemory keeps what was recalled for a run, once: its steps must see the same.
 func (s *Store) SetRunMemory(ctx context.Context, runID string, m Memory) error {
-	_, err := s.pool.Exec(ctx, `UPDATE runs SET memory = coalesce(memory, $2) WHERE id = $1`, runID, m)
-	return translate(err)
+	// Lost with a crash of the database, it is read again.
+	return s.txUnforced(ctx, "recall", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE runs SET memory = coalesce(memory, $2) WHERE id = $1`, runID, m)
+		return err
+	})
 }

@@ -71,7 +71,17 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // tx runs fn in one transaction. name is the fail point's: "<name>.commit.before" and "<name>.commit.after".
 func (s *Store) tx(ctx context.Context, name string, fn func(pgx.Tx) error) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return s.txWith(ctx, pgx.TxOptions{}, name, fn)
+}
+
+// txUnforced is tx for what a crash of the database may take back: it does not wait for the disk. What was committed is
+// seen by everybody at once, and survives the death of every process of mikan's.
+func (s *Store) txUnforced(ctx context.Context, name string, fn func(pgx.Tx) error) error {
+	return s.txWith(ctx, pgx.TxOptions{BeginQuery: "BEGIN; SET LOCAL synchronous_commit = off"}, name, fn)
+}
+
+func (s *Store) txWith(ctx context.Context, options pgx.TxOptions, name string, fn func(pgx.Tx) error) error {
+	err := pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}

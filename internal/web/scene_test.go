@@ -145,7 +145,7 @@ func (c *scene) confirmation(r store.Run, said string, state store.DeliveryState
 	key := run.DeliveryKey(r.ID, "answer/0")
 	intent, err := c.s.Intend(c.t.Context(), store.Delivery{
 		Key: key, OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, RunID: r.ID, Kind: store.AnswerDelivery, Text: said,
-	}, time.Second)
+	}, time.Second, store.PostOnce)
 	c.must(err)
 	return store.Confirmation{Key: key, Token: intent.Token, State: state, MessageID: "a" + r.ID[:8], Text: said}
 }
