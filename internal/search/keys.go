@@ -1,8 +1,10 @@
 package search
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math/bits"
+	"slices"
 	"unicode"
 )
 
@@ -20,19 +22,11 @@ func characters(a, b, c rune) Key {
 	return Key(uint16(h ^ h>>31))
 }
 
-// scopeKeys is how many keys say where a text belongs. Three by chance are one in 2^48.
-const scopeKeys = 3
-
 // ScopeKeys are the keys of all texts of one place: kind tells what it is, id which one.
 func ScopeKeys(kind, id string) []Key {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + "\x00" + id))
-	sum := h.Sum64()
-	keys := make([]Key, scopeKeys)
-	for i := range keys {
-		keys[i] = Key(uint16(sum >> (16 * i)))
-	}
-	return keys
+	return []Key{Key(uint16(h.Sum64()))}
 }
 
 // Keys are the keys of a text, sorted and each once: every character of its words, every two neighbours, and every
@@ -76,31 +70,65 @@ func Keys(text string, scopes ...[]Key) []Key {
 }
 
 const (
-	// partKeys is how many keys of one part of a query are looked up: more would find hardly fewer texts.
-	partKeys = 12
-	// maxAlternatives bounds how many sets of keys one query becomes.
-	maxAlternatives = 32
-	// pairGroup is how many pairs of a CJK word are combined. Of some groups of pairs that together hold enough, at
-	// least one group by itself holds its share.
-	pairGroup = 4
+	// sampledKeys is how many keys of one part of a query are considered, and partKeys how many of them are looked up,
+	// once it is known which are rare: more would find hardly fewer texts, and each costs a look at its list.
+	sampledKeys = 12
+	partKeys    = 4
+	// commonKey is the share of texts from which on to look at a key's list costs more than the texts that it rules out.
+	commonKey = 0.5
+	// maxProduct bounds how many sets of keys several CJK words together become.
+	maxProduct = 64
+	// maxCombinations bounds how many sets of keys one CJK word becomes, where its length allows.
+	maxCombinations = 70
+	// largestGroup and smallestGroup are how many pairs of a CJK word are combined. Of groups of pairs that together
+	// hold half of theirs, at least one by itself holds half of its own: the larger a group, the fewer texts have that
+	// by chance, but 8 pairs have 70 halves.
+	largestGroup  = 8
+	smallestGroup = 3
 )
 
-// KeySets are the keys to look for: a text that matches has all keys of at least one set. There is always a set, and
-// each holds the keys of the scopes.
-func (q Query) KeySets(scopes ...[]Key) [][]Key {
-	var base []Key
-	for _, scope := range scopes {
-		base = append(base, scope...)
-	}
+// Frequency tells in which share of all texts a key is; 0 when that is not known, as for rare ones.
+type Frequency func(Key) float64
+
+// Sampled are the keys whose frequency KeySets asks for.
+func (q Query) Sampled(scopes ...[]Key) []Key {
+	keys := slices.Concat(scopes...)
 	for _, p := range q.parts {
 		if p.text != "" {
-			base = append(base, textKeys([]rune(p.text))...)
+			keys = append(keys, textKeys([]rune(p.text))...)
 		}
+	}
+	return keys
+}
+
+// KeySets are the keys to look for: a text of the scopes that matches has all keys of at least one set. There is always
+// a set, and none is empty. A key that most texts have may be left out.
+func (q Query) KeySets(frequency Frequency, scopes ...[]Key) [][]Key {
+	rarer := func(a, b Key) int { return cmp.Compare(frequency(a), frequency(b)) }
+	base := slices.Concat(scopes...)
+	pairs := false
+	for _, p := range q.parts {
+		pairs = pairs || len(p.pairs) > 0
+		if p.text != "" {
+			keys := textKeys([]rune(p.text))
+			slices.Sort(keys)
+			keys = slices.Compact(keys)
+			slices.SortStableFunc(keys, rarer)
+			base = append(base, keys[:min(partKeys, len(keys))]...)
+		}
+	}
+	slices.SortStableFunc(base, rarer)
+	common := slices.IndexFunc(base, func(k Key) bool { return frequency(k) > commonKey })
+	if common == 0 && !pairs {
+		common = 1
+	}
+	if common >= 0 {
+		base = base[:min(common, len(base))]
 	}
 	sets := [][]Key{base}
 	for _, p := range q.parts {
 		alternatives := p.alternatives()
-		if len(alternatives) == 0 || len(sets) > 1 && len(sets)*len(alternatives) > maxAlternatives {
+		if len(alternatives) == 0 || len(sets) > 1 && len(sets)*len(alternatives) > maxProduct {
 			continue // found by the other parts, and held against this one then
 		}
 		var product [][]Key
@@ -122,7 +150,7 @@ func textKeys(text []rune) []Key {
 		return []Key{characters(text[0], text[1], 0)}
 	}
 	threes := len(text) - 2
-	count := min(threes, partKeys)
+	count := min(threes, sampledKeys)
 	keys := make([]Key, count)
 	for i := range keys {
 		at := i * threes / count
@@ -141,20 +169,17 @@ func (p part) alternatives() [][]Key {
 		two := []rune(pair)
 		keys[i] = characters(two[0], two[1], 0)
 	}
-	var sets [][]Key
-	for start := 0; start < len(keys); start += pairGroup {
-		group := keys[start:min(start+pairGroup, len(keys))]
-		sets = append(sets, combinations(group, (len(group)+1)/2)...)
+	for size := largestGroup; ; size-- {
+		groups := (len(keys) + size - 1) / size
+		var sets [][]Key
+		for i := range groups {
+			group := keys[i*len(keys)/groups : (i+1)*len(keys)/groups]
+			sets = append(sets, combinations(group, (len(group)+1)/2)...)
+		}
+		if len(sets) <= maxCombinations || size == smallestGroup {
+			return sets
+		}
 	}
-	if len(sets) <= maxAlternatives {
-		return sets
-	}
-	// So long a word has a simpler rule: leave out one pair less than may be missing, and one of the rest is there.
-	sets = sets[:0]
-	for _, k := range keys[:len(keys)-p.need+1] {
-		sets = append(sets, []Key{k})
-	}
-	return sets
 }
 
 func combinations(keys []Key, n int) [][]Key {

@@ -65,10 +65,10 @@ func partOf(run string) part {
 	}
 	var pairs []string
 	for i := range len(characters) - 1 {
-		pairs = append(pairs, string(characters[i:i+2]))
+		if pair := string(characters[i : i+2]); !slices.Contains(pairs, pair) {
+			pairs = append(pairs, pair)
+		}
 	}
-	slices.Sort(pairs)
-	pairs = slices.Compact(pairs)
 	return part{pairs: pairs, need: (len(pairs) + 1) / 2}
 }
 

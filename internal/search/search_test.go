@@ -83,12 +83,14 @@ func TestThePlaceOfAMatchIsCountedInCharacters(t *testing.T) {
 	}
 }
 
+func unknown(search.Key) float64 { return 0 }
+
 // covered tells whether an index by keys would find the text.
-func covered(q search.Query, text string) bool {
+func covered(q search.Query, text string, frequency search.Frequency) bool {
 	office := search.ScopeKeys("office", "o")
 	have := search.Keys(text, office)
-	for _, set := range q.KeySets(office) {
-		if !slices.ContainsFunc(set, func(k search.Key) bool { return !slices.Contains(have, k) }) {
+	for _, set := range q.KeySets(frequency, office) {
+		if len(set) > 0 && !slices.ContainsFunc(set, func(k search.Key) bool { return !slices.Contains(have, k) }) {
 			return true
 		}
 	}
@@ -125,7 +127,9 @@ func TestKeysNeverMissAMatch(t *testing.T) {
 		}
 		if q.Match(text) {
 			matches++
-			if !covered(q, text) {
+			// Whatever is thought to be common.
+			chance := random.Float64()
+			if !covered(q, text, unknown) || !covered(q, text, func(search.Key) float64 { return chance * 2 * random.Float64() }) {
 				t.Fatalf("%q matches %q, and its keys do not find it", query, text)
 			}
 		}
@@ -146,11 +150,11 @@ func TestLongQueriesStayFewSetsOfKeys(t *testing.T) {
 		"many CJK words": strings.Repeat("数据库迁移 部署计划 ", 45),
 		"a Latin word":   strings.Repeat("abcdefghij", 50),
 	} {
-		sets := parse(t, query).KeySets()
-		if len(sets) == 0 || len(sets) > search.MaxQuery {
+		sets := parse(t, query).KeySets(unknown)
+		if len(sets) == 0 || len(sets) > 2*search.MaxQuery {
 			t.Errorf("%s: %d sets", name, len(sets))
 		}
-		if !covered(parse(t, query), query) {
+		if !covered(parse(t, query), query, unknown) {
 			t.Errorf("%s: its keys do not find itself", name)
 		}
 	}
@@ -160,7 +164,7 @@ func TestOfficesHaveKeysOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	q := parse(t, "deploy")
 	text := search.Keys("we deploy", search.ScopeKeys("office", "one"))
-	for _, set := range q.KeySets(search.ScopeKeys("office", "two")) {
+	for _, set := range q.KeySets(unknown, search.ScopeKeys("office", "two")) {
 		if !slices.ContainsFunc(set, func(k search.Key) bool { return !slices.Contains(text, k) }) {
 			t.Error("another office's text is found")
 		}
@@ -207,5 +211,23 @@ func TestWhatIsSiftedOutCannotMatch(t *testing.T) {
 	}
 	if sifted < 500 {
 		t.Errorf("only %d texts were sifted out", sifted)
+	}
+}
+
+func TestRareKeysAreLookedUpAndCommonOnesLeftOut(t *testing.T) {
+	t.Parallel()
+	office := search.ScopeKeys("office", "o")
+	common := search.Keys("message", office)
+	sets := parse(t, "message 748291").KeySets(func(k search.Key) float64 {
+		if slices.Contains(common, k) {
+			return 0.9
+		}
+		return 0.01
+	}, office)
+	if len(sets) != 1 || len(sets[0]) == 0 || slices.ContainsFunc(sets[0], func(k search.Key) bool { return slices.Contains(common, k) }) {
+		t.Errorf("looked up: %v", sets)
+	}
+	if sets := parse(t, "message").KeySets(func(search.Key) float64 { return 1 }, office); len(sets) != 1 || len(sets[0]) == 0 {
+		t.Errorf("nothing is left to look up: %v", sets)
 	}
 }

@@ -90,7 +90,7 @@ var chatCorpus = corpus{
 //
 // It is one statement with two ways, of which the count of recent candidates opens exactly one: common words are found
 // by going back through the newest documents, rare ones (and those that nothing has) by the index of keys. The office
-// is concatenated with nothing so that the planner can only use the index of keys there; the keys hold the office too.
+// is concatenated with nothing so that the planner can only use the index of keys there; most often the keys hold the office too.
 func (c corpus) candidatesSQL(sets int, session string) string {
 	keys := make([]string, sets)
 	for i := range keys {
@@ -129,14 +129,16 @@ type seeker[T any] struct {
 	text    func(T) string // "" for what must not match
 	// sift, when set, leaves out documents that cannot match, for less than it takes to load them.
 	sift func(ctx context.Context, q querier, query search.Query, ids []int64) ([]int64, error)
+	// frequency is what the database's statistics say about keys.
+	frequency search.Frequency
 }
 
 const (
 	// candidates is how many candidates are taken at a time.
-	candidates = 1000
+	candidates = 4000
 	// So many of them are held against the query at first, and at most. The newest few often fill a page.
 	firstBatch = 50
-	lastBatch  = 400
+	lastBatch  = 2000
 )
 
 type candidate struct {
@@ -150,6 +152,9 @@ func (k seeker[T]) page(ctx context.Context, s *Store, page Page) (found []T, mo
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		// A sequential scan reads all keys of all offices, whatever its estimate says; compiling takes longer than running.
 		if _, err := tx.Exec(ctx, `SET LOCAL enable_seqscan = off; SET LOCAL jit = off`); err != nil {
+			return err
+		}
+		if k.frequency, err = k.frequencies(ctx, tx); err != nil {
 			return err
 		}
 		found, err = k.seek(ctx, tx, need)
@@ -214,13 +219,38 @@ func (k seeker[T]) verify(ctx context.Context, q querier, batch []candidate, fou
 	return found, err
 }
 
-// statement is candidatesSQL with its arguments.
-func (k seeker[T]) statement(enough int, last *candidate, limit int) (sql string, args []any) {
+func (k seeker[T]) scopes() [][]search.Key {
 	scopes := [][]search.Key{search.ScopeKeys("office", k.office)}
 	if k.session != "" {
 		scopes = append(scopes, search.ScopeKeys("session", k.session))
 	}
-	sets := k.query.KeySets(scopes...)
+	return scopes
+}
+
+// frequencies reads how common the query's keys were when the table was last analyzed. Without statistics, all count as
+// rare.
+func (k seeker[T]) frequencies(ctx context.Context, q querier) (search.Frequency, error) {
+	rows, err := q.Query(ctx, `
+		SELECT key, frequency::float8
+		FROM pg_stats s, unnest(s.most_common_elems::text::smallint[], s.most_common_elem_freqs) AS common (key, frequency)
+		WHERE s.schemaname = current_schema() AND s.tablename = $1 AND s.attname = 'keys' AND key = ANY($2::smallint[])`,
+		k.corpus.docs, k.query.Sampled(k.scopes()...))
+	if err != nil {
+		return nil, err
+	}
+	known := map[search.Key]float64{}
+	var key search.Key
+	var frequency float64
+	_, err = pgx.ForEachRow(rows, []any{&key, &frequency}, func() error {
+		known[key] = frequency
+		return nil
+	})
+	return func(key search.Key) float64 { return known[key] }, err
+}
+
+// statement is candidatesSQL with its arguments.
+func (k seeker[T]) statement(enough int, last *candidate, limit int) (sql string, args []any) {
+	sets := k.query.KeySets(k.frequency, k.scopes()...)
 	args = []any{k.office, enough, nil, nil, limit, k.session}
 	if last != nil {
 		args[2], args[3] = last.at, last.id

@@ -4,8 +4,8 @@ CREATE TABLE entry_search (
     office_key text NOT NULL,
     at         timestamptz NOT NULL,
     keys       smallint[] NOT NULL
-) WITH (toast_tuple_target = 128);
--- Keys are looked up in their index; out of line they leave the rows so narrow that many are read at once.
+);
+-- Hashes cannot be compressed: no attempt at it where there are many.
 ALTER TABLE entry_search ALTER COLUMN keys SET STORAGE EXTERNAL;
 CREATE INDEX entry_search_keys ON entry_search USING gin (keys) WITH (gin_pending_list_limit = 8192);
 CREATE INDEX entry_search_recent ON entry_search (office_key, at DESC, entry_id DESC);
@@ -29,7 +29,7 @@ CREATE TABLE chat_search (
     office_key text NOT NULL,
     at         timestamptz NOT NULL,
     keys       smallint[] NOT NULL
-) WITH (toast_tuple_target = 128);
+);
 ALTER TABLE chat_search ALTER COLUMN keys SET STORAGE EXTERNAL;
 CREATE INDEX chat_search_keys ON chat_search USING gin (keys) WITH (gin_pending_list_limit = 8192);
 CREATE INDEX chat_search_recent ON chat_search (office_key, at DESC, chat_id DESC);
