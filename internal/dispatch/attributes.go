@@ -18,16 +18,16 @@ import (
 )
 
 // EnsureAttributes registers mikan's search attributes in a namespace and waits until they can really be used: servers
-// cache them for up to a minute. say is told, once each, what is waited for. Where the namespace does not let us
+// cache them for up to a minute. say is told what is waited for, before anything that takes time. Where the namespace does not let us
 // register (Temporal Cloud), the error is forbidden and holds the commands that an administrator runs.
 func EnsureAttributes(ctx context.Context, c client.Client, namespace string, say func(string)) error {
 	if usable(ctx, c, namespace) == nil {
 		return nil
 	}
+	say("Temporal does not know mikan's search attributes yet; registering them and waiting (up to a minute on a fresh server)")
 	if err := register(ctx, c, namespace); err != nil {
 		return err
 	}
-	said := false
 	for {
 		err := usable(ctx, c, namespace)
 		if err == nil {
@@ -36,10 +36,6 @@ func EnsureAttributes(ctx context.Context, c client.Client, namespace string, sa
 		var unknown *serviceerror.InvalidArgument
 		if !errors.As(err, &unknown) {
 			return translate(err)
-		}
-		if !said {
-			say("waiting for Temporal to know mikan's search attributes (up to a minute on a fresh server)")
-			said = true
 		}
 		select {
 		case <-ctx.Done():
