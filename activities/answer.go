@@ -45,6 +45,21 @@ type SettleInput struct {
 	RunID   string      `json:"run"`
 	Outcome run.Outcome `json:"outcome"`
 	Code    fault.Code  `json:"code,omitempty"`
+	Said    Said        `json:"said,omitempty"`
+}
+
+// Said is what a command's run has to say in place of an answer.
+type Said string
+
+// What commands say.
+const (
+	SaidCompacted        Said = "compacted"
+	SaidNothingToCompact Said = "nothing to compact"
+)
+
+var saidTexts = map[Said]string{
+	SaidCompacted:        "The older part of this session is now a summary for me; nothing is deleted, and history finds all of it.",
+	SaidNothingToCompact: "There is nothing to compact here yet.",
 }
 
 // Settled is what the workflow learns of a settled run.
@@ -94,8 +109,11 @@ func (a *Answers) Settle(ctx context.Context, in SettleInput) (Settled, error) {
 	pulse := startPulse(ctx, 0, "settle")
 	defer pulse.stop()
 	end := adapters.Ending{Kind: store.NoticeDelivery, Text: forPeople(in.Code), Settlement: store.Settlement{Outcome: in.Outcome, ErrorCode: in.Code}}
-	if in.Outcome == run.Stopped {
+	switch {
+	case in.Outcome == run.Stopped:
 		end.Text = adapters.StoppedText
+	case in.Said != "":
+		end.Text = saidTexts[in.Said]
 	}
 	settled, err := a.finish(ctx, in.RunID, end)
 	return settled, toTemporal(err, in.RunID)

@@ -10,6 +10,7 @@ import (
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/prompt"
+	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/text"
 )
@@ -20,6 +21,9 @@ type CompactInput struct {
 	Step    int    `json:"step"`
 	Ordinal int    `json:"ordinal"`
 }
+
+// askedShare is the part of the context, one in so many, that stays beside a summary that somebody asked for.
+const askedShare = 4
 
 // Compacted is what the workflow learns of a compaction.
 type Compacted struct {
@@ -54,7 +58,11 @@ func (m *Model) compact(ctx context.Context, in CompactInput) (Compacted, error)
 		return Compacted{}, err
 	}
 	share := budgetFor(m.Info(ref))
-	cut := cutFor(session.Entries, share.keep)
+	keep := share.keep
+	if step.Run.Word == run.CompactWord {
+		keep = min(keep, session.Tokens()/askedShare) // somebody asked for it: make room in a short session, too
+	}
+	cut := cutFor(session.Entries, keep)
 	if cut == 0 {
 		return Compacted{}, nil
 	}
@@ -108,7 +116,7 @@ func (m *Model) keptPrompt(ctx context.Context, r store.Run, kept []store.Entry,
 		return "", nil
 	}
 	trigger, err := m.Store.StepEntry(ctx, r.ID, "prompt")
-	if err != nil {
+	if err != nil || trigger.Kind != store.EntryPrompt {
 		return "", err
 	}
 	return "\n\nThe message that you are answering now, word for word:\n" + text.Head(trigger.Body.Text(), int(share.keep)), nil

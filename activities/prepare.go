@@ -58,6 +58,7 @@ type Claimed struct {
 	ID      string      `json:"id"`
 	Trigger run.Trigger `json:"trigger"`
 	Model   string      `json:"model"`
+	Word    string      `json:"word,omitempty"` // of a command
 }
 
 // Prepare claims the oldest waiting trigger of a session. It rejects a session key that does not belong to the office:
@@ -88,7 +89,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareInput) (Prepared, erro
 	}
 	switch claim.Kind {
 	case store.ClaimedRun:
-		return Prepared{Kind: Ready, Run: Claimed{ID: claim.Run.ID, Trigger: claim.Run.Trigger, Model: claim.Run.Model}}, nil
+		return Prepared{Kind: Ready, Run: Claimed{ID: claim.Run.ID, Trigger: claim.Run.Trigger, Model: claim.Run.Model, Word: claim.Run.Word}}, nil
 	case store.OrphanedRun:
 		return Prepared{Kind: Orphaned, Orphan: claim.Run.ID}, nil
 	case store.BlockedRun:

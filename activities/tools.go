@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -192,19 +191,4 @@ func (w *Workspace) recall(ctx context.Context, s *store.Store, r store.Run) (st
 		Workspace: readMemory(w.Root),
 	}
 	return memory, s.SetRunMemory(ctx, r.ID, memory)
-}
-
-// readMemory reads a MEMORY.md. What is missing, a symbolic link or unreadable is no memory: an answer without it is
-// better than none.
-func readMemory(dir string) string {
-	d, err := workfile.Open(dir)
-	if err != nil {
-		return ""
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	content, err := d.ReadAll("MEMORY.md", maxMemoryFile)
-	if err != nil {
-		return ""
-	}
-	return string(content)
 }

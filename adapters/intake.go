@@ -158,6 +158,9 @@ func arrivalOf(m Message, officeKey string) store.Arrival {
 		Kind: store.InboxTrigger, Trigger: run.Human,
 	}
 	switch {
+	case word == Compact:
+		row.Trigger, row.Word = run.Command, string(word)
+		arrival.Row = &row
 	case word != NoWord:
 		row.Kind, row.Trigger, row.Word = store.InboxControl, run.Command, string(word)
 		arrival.Row = &row

@@ -1,6 +1,10 @@
 package adapters
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/geminixiang/mikan/internal/run"
+)
 
 // Word is a message that mikan itself carries out: it is never sent to the model.
 type Word string
@@ -13,6 +17,7 @@ const (
 	New     Word = "new"
 	Help    Word = "help"
 	Session Word = "session"
+	Compact Word = run.CompactWord // a run of its own: it waits for its turn
 )
 
 // ParseWord recognises a control word: the whole message, in any case, with an optional trailing @name.
@@ -32,7 +37,7 @@ func ParseWord(text string) Word {
 		if slashed || !strings.HasPrefix(said, "mikan-") {
 			return word
 		}
-	case New, Help, Session:
+	case New, Help, Session, Compact:
 		if slashed {
 			return word
 		}

@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/geminixiang/mikan/activities"
+	"github.com/geminixiang/mikan/internal/run"
 )
 
 // compaction is a summary that is being made beside the run; the zero value is none.
@@ -22,6 +23,24 @@ func (e *execution) compactBeside(step int) {
 	e.summary.result = workflow.ExecuteActivity(ctx, model.Compact, activities.CompactInput{
 		RunID: e.run.ID, Step: step, Ordinal: e.summary.ordinal,
 	})
+}
+
+// compactOnly is the run of the command that asks for a compaction.
+func (e *execution) compactOnly() ending {
+	e.compactBeside(1)
+	var done activities.Compacted
+	err := e.summary.result.Get(e.ctx, &done)
+	e.summary.result = nil
+	in := activities.SettleInput{RunID: e.run.ID, Outcome: run.Answered, Said: activities.SaidCompacted}
+	switch {
+	case e.ctx.Err() != nil:
+		in.Outcome, in.Said = run.Stopped, ""
+	case err != nil:
+		in.Outcome, in.Code, in.Said = run.Failed, codeOf(err), ""
+	case done.Entries == 0:
+		in.Said = activities.SaidNothingToCompact
+	}
+	return e.ended(e.conclude(in))
 }
 
 // makeRoom waits for a compaction, starting one if none is under way; false when it made no room.

@@ -35,6 +35,9 @@ func Run(ctx workflow.Context, in run.Input) error {
 	if e.run.ID == "" {
 		return e.close(ending{outcome: e.idle})
 	}
+	if e.run.Word == run.CompactWord {
+		return e.close(e.compactOnly())
+	}
 	step, err := e.work(in.Step)
 	if workflow.IsContinueAsNewError(err) {
 		return err

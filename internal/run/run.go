@@ -32,6 +32,9 @@ const (
 	Scheduled Trigger = "scheduled"
 )
 
+// CompactWord is the command whose run makes a summary of its session.
+const CompactWord = "compact"
+
 // Outcome is how an execution ended.
 type Outcome string
 

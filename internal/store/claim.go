@@ -117,15 +117,16 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 			INSERT INTO run_waits (run_id, workflow_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`, opened.WaitFor, by.WorkflowID)
 		return Claim{Kind: BlockedRun, WaitFor: opened.WaitFor}, err
 	}
-	entries, err := syncChat(ctx, tx, opened, trigger, zone)
+	runID := run.ID(row.OfficeKey, row.SessionKey, row.MessageID, row.Attempt)
+	entries, err := openingEntries(ctx, tx, opened, trigger, row, zone)
 	if err != nil {
 		return Claim{}, err
 	}
-	runID := run.ID(row.OfficeKey, row.SessionKey, row.MessageID, row.Attempt)
-	entries = append(entries, Entry{
-		Kind: EntryPrompt, RunID: runID, Slot: "prompt", MessageID: row.MessageID,
-		Body: Body{Blocks: []llm.Block{{Kind: llm.BlockText, Text: PromptLine(trigger, suffixOf(row.SessionKey), zone)}}},
-	})
+	for i := range entries {
+		if entries[i].Slot == promptSlot {
+			entries[i].RunID = runID
+		}
+	}
 	if err := appendEntries(ctx, tx, opened.Session.ID, opened.Session.Epoch, entries); err != nil {
 		return Claim{}, err
 	}
@@ -143,6 +144,22 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 		return Claim{}, err
 	}
 	return Claim{Kind: ClaimedRun, Run: claimed}, deleteInbox(ctx, tx, row.ID)
+}
+
+// promptSlot is where a run's trigger is kept.
+const promptSlot = "prompt"
+
+// openingEntries are what a run begins with: the chat lines that the session lacks, and the trigger. A command is noted
+// for people; it is not part of what the model reads, and so brings nothing else in.
+func openingEntries(ctx context.Context, tx pgx.Tx, opened opening, trigger ChatMessage, row InboxRow, zone *time.Location) ([]Entry, error) {
+	if row.Trigger == run.Command {
+		return []Entry{{Kind: EntryNote, Slot: promptSlot, MessageID: row.MessageID, Body: Body{Note: trigger.Text}}}, nil
+	}
+	entries, err := syncChat(ctx, tx, opened, trigger, zone)
+	return append(entries, Entry{
+		Kind: EntryPrompt, Slot: promptSlot, MessageID: row.MessageID,
+		Body: Body{Blocks: []llm.Block{{Kind: llm.BlockText, Text: PromptLine(trigger, suffixOf(row.SessionKey), zone)}}},
+	}), err
 }
 
 func deleteInbox(ctx context.Context, tx pgx.Tx, id int64) error {

@@ -72,6 +72,7 @@ func TestShapesOfRuns(t *testing.T) {
 		"failed": m.ask("failed", "", "fail"),
 		"silent": m.ask("silent", "", "be silent"),
 	}
+	shapes["compact"] = m.ask("tool", "", "/compact")
 	m.wantOutcome(shapes["plain"], run.Answered)
 	m.wantOutcome(shapes["failed"], run.Failed)
 	m.wantOutcome(shapes["silent"], run.Silent)

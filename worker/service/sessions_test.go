@@ -285,3 +285,32 @@ func TestAStopInAThreadLeavesOtherSessionsAlone(t *testing.T) {
 	m.send("room", "", "/stop")
 	m.wantOutcome(m.settled(top.RunID), run.Stopped)
 }
+
+func TestCompactIsARunOfItsOwn(t *testing.T) {
+	t.Parallel()
+	m := start(t, func(r llmtest.Request) llmtest.Reply {
+		if len(r.Tools) == 0 {
+			return llmtest.Say("They talked about plums.")
+		}
+		return llmtest.Say("%s", strings.Repeat("plums ", 200))
+	})
+	nothing := m.ask("room", "", "/compact")
+	m.wantOutcome(nothing, run.Answered)
+	if nothing.text != "There is nothing to compact here yet." || len(m.model.Requests()) != 0 {
+		t.Errorf("it said %q after %d model calls", nothing.text, len(m.model.Requests()))
+	}
+	for range 5 {
+		m.ask("room", "", "tell me about plums")
+	}
+	done := m.ask("room", "", "/compact")
+	m.wantOutcome(done, run.Answered)
+	if done.run.Trigger != run.Command || !strings.Contains(done.text, "summary") {
+		t.Errorf("a %s run said %q", done.run.Trigger, done.text)
+	}
+	m.ask("room", "", "and now?")
+	requests := m.model.Requests()
+	read := everything(requests[len(requests)-1])
+	if !strings.Contains(read, "They talked about plums.") || strings.Count(read, "tell me about plums") > 2 || strings.Contains(read, "/compact") {
+		t.Errorf("after the compaction the model read:\n%.3000s", read)
+	}
+}
