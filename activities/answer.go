@@ -55,11 +55,13 @@ type Said string
 const (
 	SaidCompacted        Said = "compacted"
 	SaidNothingToCompact Said = "nothing to compact"
+	SaidSpent            Said = "spent"
 )
 
 var saidTexts = map[Said]string{
 	SaidCompacted:        "The older part of this session is now a summary for me; nothing is deleted, and history finds all of it.",
 	SaidNothingToCompact: "There is nothing to compact here yet.",
+	SaidSpent:            "This conversation has used up what it may spend on models today. Whoever runs this installation can raise the limit.",
 }
 
 // Settled is what the workflow learns of a settled run.
@@ -154,6 +156,15 @@ func (a *Answers) settled(ctx context.Context, after store.After) Settled {
 			a.Log.Warn("a thread that waited for this run finds out by itself", "run", r.ID, "code", fault.CodeOf(err))
 		}
 	}
-	human := r.Trigger == run.Human && (r.Outcome == run.Answered || r.Outcome == run.Silent)
-	return Settled{Outcome: r.Outcome, Waiting: after.Waiting, Capture: human && a.Capture == CaptureOn}
+	return Settled{Outcome: r.Outcome, Waiting: after.Waiting, Capture: a.captures(ctx, r)}
+}
+
+// captures tells whether a memory capture follows a run: by the run's recorded origin and end, never by what its text
+// says. That there is text at all is looked up last.
+func (a *Answers) captures(ctx context.Context, r store.Run) bool {
+	if a.Capture != CaptureOn || r.Trigger != run.Human || r.Outcome != run.Answered && r.Outcome != run.Silent {
+		return false
+	}
+	_, says, err := a.Store.Exchange(ctx, r.ID)
+	return says || err != nil // the capture looks again
 }

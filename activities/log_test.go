@@ -64,7 +64,7 @@ func newToolRun(t *testing.T) *toolRun {
 	r := &toolRun{t: t, s: s, workspace: t.TempDir()}
 	r.say("1", "first", &store.InboxRow{OfficeKey: officeKey, SessionKey: "C1", Kind: store.InboxTrigger, Trigger: run.Human, MessageID: "1"})
 	claim, err := s.Claim(t.Context(), store.Address{OfficeKey: officeKey, SessionKey: "C1"},
-		store.Execution{WorkflowID: "w", OriginRun: "w", RunID: "w"}, store.Now, time.UTC, func(string) string { return "demo/demo" })
+		store.Execution{WorkflowID: "w", OriginRun: "w", RunID: "w"}, store.Now, store.Terms{Model: "demo/demo", Zone: time.UTC})
 	if err != nil {
 		t.Fatal(err)
 	}

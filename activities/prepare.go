@@ -3,23 +3,27 @@
 package activities
 
 import (
+	"cmp"
 	"context"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/session"
+	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 )
 
 // Sessions opens sessions and claims triggers. Its activities are local: keyed SQL that may run again.
 type Sessions struct {
-	Store *store.Store
-	Model store.ModelChooser // resolves an office's model setting, "" included
-	Zone  *time.Location     // of the timestamps that the model reads
+	Store    *store.Store
+	Settings SettingsReader
+	Model    string // of offices that choose none: provider/model[:thinking]
 }
+
+// SettingsReader tells what is in force in an office now.
+type SettingsReader func(ctx context.Context, officeKey string) (settings.Office, error)
 
 // Patience tells whether a thread waits for the run that it grew from.
 type Patience string
@@ -83,7 +87,12 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareInput) (Prepared, erro
 	if in.Patience == ForkNow {
 		patience = store.Now
 	}
-	claim, err := s.Store.Claim(ctx, store.Address{OfficeKey: in.OfficeKey, SessionKey: in.SessionKey}, by, patience, s.Zone, s.Model)
+	office, err := s.Settings(ctx, in.OfficeKey)
+	if err != nil {
+		return Prepared{}, err
+	}
+	with := store.Terms{Model: cmp.Or(office.Model, s.Model), Zone: office.Zone}
+	claim, err := s.Store.Claim(ctx, store.Address{OfficeKey: in.OfficeKey, SessionKey: in.SessionKey}, by, patience, with)
 	if err != nil {
 		return Prepared{}, err
 	}

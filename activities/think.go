@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/geminixiang/mikan/adapters"
@@ -10,6 +11,7 @@ import (
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/prompt"
+	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/tool"
@@ -17,11 +19,11 @@ import (
 
 // Model calls the model.
 type Model struct {
-	Store        *store.Store
-	Providers    *llm.Providers
-	Tools        *tool.Registry
-	Delivery     *adapters.Delivery
-	Instructions string // the operator's, for the whole installation
+	Store     *store.Store
+	Providers *llm.Providers
+	Tools     *tool.Registry
+	Delivery  *adapters.Delivery
+	Settings  SettingsReader
 	// Workspace is set where this worker serves the tools queue and so can read MEMORY.md itself.
 	Workspace *Workspace
 	Info      func(llm.Ref) llm.ModelInfo
@@ -53,6 +55,8 @@ const (
 	WantsTools  ThoughtKind = "tools"    // Calls are to be carried out, then think again
 	NeedsMemory ThoughtKind = "memory"   // nothing was called: recall the memory first
 	NeedsRoom   ThoughtKind = "room"     // the context does not fit: compact, then think again
+
+	NothingToSpend ThoughtKind = "spent" // the office has spent what it may in a day
 )
 
 // Thought is what the workflow learns of a model call.
@@ -84,8 +88,12 @@ func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 	if err != nil {
 		return Thought{}, err
 	}
+	office, err := m.Settings(ctx, step.Run.OfficeKey)
+	if err != nil {
+		return Thought{}, err
+	}
 	if step.Done != nil {
-		return m.thoughtOf(*step.Done), nil
+		return m.thoughtOf(*step.Done, office), nil
 	}
 	memory, err := m.memory(ctx, step.Run)
 	if err != nil || memory == nil {
@@ -104,7 +112,10 @@ func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 	if err != nil {
 		return Thought{}, err
 	}
-	request, filled := m.request(step.Run, ref, session, *memory, in.Fit)
+	if spent, err := m.overSpent(ctx, step.Run, office); spent || err != nil {
+		return Thought{Kind: NothingToSpend}, err
+	}
+	request, filled := m.request(step.Run, ref, session, *memory, office, in.Fit)
 	if filled == overLimit {
 		return Thought{Kind: NeedsRoom}, nil
 	}
@@ -123,11 +134,11 @@ func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 	if in.Fit == FitByTrimming {
 		turn.Body.Basis = store.Trimmed
 	}
-	stored, err := m.Store.CommitStep(ctx, step, spent, turn, m.refusedCalls(in, turn)...)
+	stored, err := m.Store.CommitStep(ctx, step, spent, turn, m.refusedCalls(in, turn, office)...)
 	if err != nil {
 		return Thought{}, err
 	}
-	thought := m.thoughtOf(stored)
+	thought := m.thoughtOf(stored, office)
 	thought.Filled = filled == nearLimit
 	return thought, nil
 }
@@ -142,10 +153,10 @@ const (
 )
 
 // request makes the model request of a step.
-func (m *Model) request(r store.Run, ref llm.Ref, session store.Context, memory store.Memory, fit Fit) (llm.Request, fullness) {
+func (m *Model) request(r store.Run, ref llm.Ref, session store.Context, memory store.Memory, office settings.Office, fit Fit) (llm.Request, fullness) {
 	share := budgetFor(m.Info(ref))
 	request := llm.Request{
-		Model: ref.Model, System: prompt.System(m.Instructions), Tools: m.Tools.Specs(), Thinking: ref.Thinking,
+		Model: ref.Model, System: prompt.System(office.Instructions), Tools: m.offered(office), Thinking: ref.Thinking,
 		MaxTokens: int(share.output), CacheKey: r.SessionID,
 	}
 	fixed := overhead(request.System, request.Tools) + prompt.MemoryTokens(memory)
@@ -164,6 +175,21 @@ func (m *Model) request(r store.Run, ref llm.Ref, session store.Context, memory 
 	}
 	request.Messages = messages
 	return request, filled
+}
+
+// offered lists the tools that an office has on.
+func (m *Model) offered(office settings.Office) []llm.ToolSpec {
+	return slices.DeleteFunc(m.Tools.Specs(), func(t llm.ToolSpec) bool { return !office.On(t.Name) })
+}
+
+// overSpent tells whether the office has spent today what it may spend in a day. Calls whose price is unknown count as
+// free: a limit needs a priced model.
+func (m *Model) overSpent(ctx context.Context, r store.Run, office settings.Office) (bool, error) {
+	if office.SpendLimitUSD == 0 {
+		return false, nil
+	}
+	micros, err := m.Store.Spent(ctx, r.OfficeKey, office.Today(time.Now()))
+	return float64(micros) >= office.SpendLimitUSD*1e6, err
 }
 
 // call makes the one request of this attempt and shows the answer while it grows.
@@ -220,10 +246,10 @@ func (m *Model) memory(ctx context.Context, r store.Run) (*store.Memory, error) 
 
 // refusedCalls answers at once the calls that nobody could carry out: broken arguments, an unknown tool, or a turn that
 // was cut off, in which any call may be half of one.
-func (m *Model) refusedCalls(in ThinkInput, turn store.Entry) []store.Entry {
+func (m *Model) refusedCalls(in ThinkInput, turn store.Entry, office settings.Office) []store.Entry {
 	var results []store.Entry
 	for i, call := range turn.Body.Calls() {
-		if why := m.refusal(turn.Body, call); why != "" {
+		if why := m.refusal(turn.Body, call, office); why != "" {
 			slot := store.CallSlot(store.ThinkSlot(in.Step), i)
 			results = append(results, store.ResultEntry(in.RunID, slot, call.CallID, why, store.Erred))
 		}
@@ -231,26 +257,28 @@ func (m *Model) refusedCalls(in ThinkInput, turn store.Entry) []store.Entry {
 	return results
 }
 
-func (m *Model) refusal(turn store.Body, call llm.Block) string {
+func (m *Model) refusal(turn store.Body, call llm.Block, office settings.Office) string {
 	switch _, known := m.Tools.Get(call.Name); {
 	case call.Invalid != "":
 		return "The call was not carried out: " + call.Invalid
 	case turn.Stop == llm.StopLength:
 		return "The call was not carried out: your turn was cut off at the output limit, so it may be incomplete."
+	case !office.On(call.Name):
+		return "The call was not carried out: this tool is turned off here."
 	case !known:
 		return "The call was not carried out: there is no tool of this name."
 	}
 	return ""
 }
 
-func (m *Model) thoughtOf(turn store.Entry) Thought {
+func (m *Model) thoughtOf(turn store.Entry, office settings.Office) Thought {
 	thought := Thought{Kind: Answered}
 	if usage := turn.Body.Usage; usage != nil {
 		thought.Tokens = usage.Input + usage.Output + usage.CacheRead + usage.CacheWrite
 	}
 	for i, call := range turn.Body.Calls() {
 		thought.Kind = WantsTools
-		if m.refusal(turn.Body, call) == "" {
+		if m.refusal(turn.Body, call, office) == "" {
 			thought.Calls = append(thought.Calls, CallRef{Index: i, Tool: call.Name})
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/session"
+	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/web"
 )
@@ -23,6 +25,8 @@ type Control struct {
 	Store     *store.Store
 	Delivery  *Delivery
 	Canceller Canceller
+	// Settings tells what is in force in an office now.
+	Settings func(ctx context.Context, officeKey string) (settings.Office, error)
 	// PublicURL is where people reach the gateway, for links to the session view.
 	PublicURL string
 }
@@ -144,6 +148,13 @@ func (c *Control) reset(ctx context.Context, row store.InboxRow) error {
 	if err != nil {
 		return err
 	}
+	may, err := c.mayReset(ctx, row.OfficeKey, message)
+	if err != nil {
+		return err
+	}
+	if !may {
+		return c.say(ctx, row, "new", "", "Only this conversation's administrators can start a new session here.", store.Final)
+	}
 	open, running, err := c.Store.Reset(ctx, row.OfficeKey, row.SessionKey, row.MessageID, message.SentAt)
 	if err != nil {
 		return err
@@ -200,6 +211,17 @@ func (c *Control) confidant(ctx context.Context, row store.InboxRow) (onlyFor st
 	}
 	message, err := c.Store.ChatMessage(ctx, row.OfficeKey, row.MessageID)
 	return message.AuthorID, message.AuthorID != "", err
+}
+
+// mayReset tells whether somebody may empty the session: in a private conversation everybody who talks there, in a
+// shared one its administrators.
+func (c *Control) mayReset(ctx context.Context, officeKey string, message store.ChatMessage) (bool, error) {
+	o, err := c.Store.Office(ctx, officeKey)
+	if err != nil || o.Audience == store.Private {
+		return err == nil, err
+	}
+	in, err := c.Settings(ctx, officeKey)
+	return slices.Contains(in.Admins, message.AuthorID), err
 }
 
 func (c *Control) cancel(ctx context.Context, r store.Run) error {

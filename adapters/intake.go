@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/session"
+	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 )
@@ -47,8 +49,10 @@ type Intake struct {
 	Store   *store.Store
 	Waker   Waker
 	Control *Control
-	Metrics *telemetry.Metrics
-	Log     *slog.Logger
+	// Settings tells what is in force in an office now.
+	Settings func(ctx context.Context, officeKey string) (settings.Office, error)
+	Metrics  *telemetry.Metrics
+	Log      *slog.Logger
 }
 
 // Receive takes a message in. When it returns without an error the message is committed, and the platform may be
@@ -76,6 +80,15 @@ func (in *Intake) receive(ctx context.Context, m Message) (Receipt, error) {
 		return in.revise(ctx, m, receipt)
 	}
 	arrival := arrivalOf(m, officeKey)
+	if arrival.Row != nil && arrival.Row.Word != string(Stop) && arrival.Row.Word != string(StopAll) {
+		in, err := in.Settings(ctx, officeKey)
+		if err != nil {
+			return receipt, err
+		}
+		if len(in.Allowed) > 0 && !slices.Contains(in.Allowed, m.Author.ID) {
+			arrival.Row = nil // logged like any talk that is not meant for mikan
+		}
+	}
 	fresh, err := in.Store.Receive(ctx, arrival)
 	switch {
 	case err != nil:

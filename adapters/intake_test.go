@@ -14,6 +14,7 @@ import (
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/testenv"
@@ -48,6 +49,7 @@ type pipelines struct {
 	temporal *temporal
 	intake   *adapters.Intake
 	delivery *adapters.Delivery
+	settings settings.Office // in force in every office
 	now      time.Time
 	count    int
 }
@@ -69,8 +71,9 @@ func newPipelines(t testing.TB) *pipelines {
 	}
 	p := &pipelines{TB: t, store: s, temporal: &temporal{}, now: time.Now().Add(-time.Hour)}
 	p.delivery = &adapters.Delivery{Store: s, Metrics: metrics, Log: log, Outbounds: map[office.Platform]adapters.Outbound{office.Terminal: terminal.Outbound{}}}
-	control := &adapters.Control{Store: s, Delivery: p.delivery, Canceller: p.temporal}
-	p.intake = &adapters.Intake{Store: s, Waker: p.temporal, Control: control, Metrics: metrics, Log: log}
+	inForce := func(context.Context, string) (settings.Office, error) { return p.settings, nil }
+	control := &adapters.Control{Store: s, Delivery: p.delivery, Canceller: p.temporal, Settings: inForce}
+	p.intake = &adapters.Intake{Store: s, Waker: p.temporal, Control: control, Settings: inForce, Metrics: metrics, Log: log}
 	return p
 }
 
@@ -99,8 +102,7 @@ func (p *pipelines) claim(key string, r adapters.Receipt) store.Run {
 	p.count++
 	execution := fmt.Sprintf("x%d", p.count)
 	claim, err := p.store.Claim(p.Context(), store.Address{OfficeKey: r.OfficeKey, SessionKey: key},
-		store.Execution{WorkflowID: run.WorkflowID(r.OfficeKey, key), OriginRun: execution, RunID: execution}, store.Now, time.UTC,
-		func(string) string { return "demo/demo" })
+		store.Execution{WorkflowID: run.WorkflowID(r.OfficeKey, key), OriginRun: execution, RunID: execution}, store.Now, store.Terms{Model: "demo/demo", Zone: time.UTC})
 	if err != nil || claim.Kind != store.ClaimedRun {
 		p.Fatalf("claimed %+v, %v", claim, err)
 	}
@@ -223,5 +225,44 @@ func TestAnEditOrDeletionChangesTheLogOnly(t *testing.T) {
 	logged, err := p.store.ChatMessage(t.Context(), r.OfficeKey, m.ID)
 	if err != nil || logged.Text != "hello, edited" || logged.Revision != 1 {
 		t.Errorf("logged %+v, %v", logged, err)
+	}
+}
+
+func TestOnlyThoseWhoAreAllowedGetARun(t *testing.T) {
+	t.Parallel()
+	p := newPipelines(t)
+	p.settings.Allowed = []string{"ann"}
+	if got := p.receive(p.message("C1", "C1", "hello")).Decision; got != adapters.Queued {
+		t.Errorf("who is allowed: %s", got)
+	}
+	stranger := p.message("C1", "C1", "hello")
+	stranger.Author.ID = "eve"
+	if got := p.receive(stranger).Decision; got != adapters.Logged {
+		t.Errorf("who is not: %s", got)
+	}
+	stranger = p.message("C1", "C1", "stop")
+	stranger.Author.ID = "eve"
+	if got := p.receive(stranger).Decision; got != adapters.Commanded {
+		t.Errorf("stop, which is everybody's: %s", got)
+	}
+}
+
+func TestInASharedConversationOnlyAdministratorsResetTheSession(t *testing.T) {
+	t.Parallel()
+	p := newPipelines(t)
+	p.settings.Admins = []string{"bob"}
+	for i, author := range []string{"ann", "bob"} { // ann is none; bob is one
+		want := i
+		m := p.message("C1", "C1", "/new")
+		m.Audience, m.Author.ID = store.Shared, author
+		r := p.receive(m)
+		session, known, err := p.store.CurrentSession(t.Context(), r.OfficeKey, "C1")
+		if err != nil || known && session.Epoch != want || !known && want != 0 {
+			t.Errorf("after /new by %s: %+v, %v; want epoch %d", author, session, err, want)
+		}
+		notice, _, err := p.store.NoticeFor(t.Context(), r.OfficeKey, m.ID)
+		if err != nil || strings.Contains(notice.Text, "Only") != (want == 0) {
+			t.Errorf("%s was told %q, %v", author, notice.Text, err)
+		}
 	}
 }

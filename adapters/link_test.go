@@ -89,7 +89,7 @@ func TestSessionWordGivesAPrivateLinkThatIsNotStored(t *testing.T) {
 			if c.began {
 				said("m1", "hello", store.InboxTrigger)
 				claim, err := s.Claim(ctx, store.Address{OfficeKey: string(key), SessionKey: c.conversation},
-					store.Execution{WorkflowID: "w", OriginRun: c.conversation, RunID: c.conversation}, store.Now, time.UTC, func(string) string { return "demo/demo" })
+					store.Execution{WorkflowID: "w", OriginRun: c.conversation, RunID: c.conversation}, store.Now, store.Terms{Model: "demo/demo", Zone: time.UTC})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -67,7 +67,7 @@ func TestOperatorsSeeSessionsAndOffices(t *testing.T) {
 			t.Fatal(err)
 		}
 		claim, err := s.Claim(ctx, store.Address{OfficeKey: k, SessionKey: sessionKey},
-			store.Execution{WorkflowID: "w" + id, OriginRun: id, RunID: id}, store.Now, time.UTC, func(string) string { return "demo/demo" })
+			store.Execution{WorkflowID: "w" + id, OriginRun: id, RunID: id}, store.Now, store.Terms{Model: "demo/demo", Zone: time.UTC})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,11 +133,11 @@ func TestOperatorsSeeSessionsAndOffices(t *testing.T) {
 	if out, code := mikan(t, "office", "set", k, "timezone", "Europe/Berlin"); code != 0 {
 		t.Errorf("office set exits with %d: %s", code, out)
 	}
-	if out, code := mikan(t, "office", "set", "installation", "auto-reply", "jev", "--json"); code != 0 || !strings.Contains(out, `"value": "jev"`) {
+	if out, code := mikan(t, "office", "set", "installation", "spend-limit", "2.50", "--json"); code != 0 || !strings.Contains(out, `"value": 2.50`) {
 		t.Errorf("office set exits with %d: %s", code, out)
 	}
 	out, code = mikan(t, "office", "show", k)
-	for _, want := range []string{"#general", `"Europe/Berlin"`, `"jev" (of the installation)`, "open runs: 2", "sessions: 2", fork.SessionID} {
+	for _, want := range []string{"#general", `"Europe/Berlin"`, `2.50 (of the installation)`, "open runs: 2", "sessions: 2", fork.SessionID} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("office show exits with %d and lacks %q:\n%s", code, want, out)
 		}

@@ -27,6 +27,9 @@ const (
 	toolClass     className = "tool"     // one tool call; the activity itself never repeats an unsafe one
 	deliveryClass className = "delivery" // showing a message and settling the run
 	lastClass     className = "last"     // settling without showing anything, when delivery failed for good
+	gateClass     className = "gate"     // one question to the decision model
+	extractClass  className = "extract"  // one model call of a capture, which has a minute
+	memoryClass   className = "memory"   // reading or changing MEMORY.md
 )
 
 var classes = map[className]class{
@@ -34,6 +37,9 @@ var classes = map[className]class{
 	modelClass:    {startToClose: 15 * time.Minute, heartbeat: 5 * time.Second, attempts: 8, first: time.Second, most: 30 * time.Second},
 	toolClass:     {startToClose: 15 * time.Minute, heartbeat: 5 * time.Second, attempts: 5, first: 200 * time.Millisecond, most: 10 * time.Second},
 	deliveryClass: {startToClose: 3 * time.Minute, heartbeat: 5 * time.Second, attempts: 20, first: 200 * time.Millisecond, most: time.Minute},
+	gateClass:     {startToClose: 3 * time.Minute, heartbeat: 5 * time.Second, attempts: 5, first: time.Second, most: time.Minute},
+	extractClass:  {startToClose: 3 * time.Minute, heartbeat: 5 * time.Second, attempts: 4, first: 2 * time.Second, most: 30 * time.Second},
+	memoryClass:   {startToClose: time.Minute, heartbeat: 5 * time.Second, attempts: 20, first: 200 * time.Millisecond, most: 10 * time.Second},
 	lastClass:     {startToClose: 10 * time.Second, attempts: 0, first: time.Second, most: time.Minute},
 }
 

@@ -135,6 +135,8 @@ func (e *execution) capture(ctx workflow.Context) {
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		StaticSummary:         "memory capture",
+		Memo:                  run.Memo(e.in.OfficeKey, e.in.SessionKey),
+		TypedSearchAttributes: run.Attributes(e.in.OfficeKey, e.in.SessionKey),
 	})
 	child := workflow.ExecuteChildWorkflow(ctx, run.MemoryWorkflowType, CaptureInput{OfficeKey: e.in.OfficeKey, RunID: e.run.ID})
 	err := child.GetChildWorkflowExecution().Get(ctx, nil)
@@ -162,5 +164,5 @@ func codeOf(err error) fault.Code {
 	case temporal.IsCanceledError(err), errors.As(err, &timeout):
 		return fault.Interrupted
 	}
-	return fault.Internal
+	return fault.CodeOf(err)
 }

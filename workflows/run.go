@@ -3,6 +3,7 @@
 package workflows
 
 import (
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -45,6 +46,9 @@ func Run(ctx workflow.Context, in run.Input) error {
 	return e.close(e.settle(step, err))
 }
 
+// errSpent ends a run whose office has spent what it may.
+var errSpent = errors.New("spent")
+
 // work alternates between model and tools until the model has answered. It returns the step that holds the answer.
 func (e *execution) work(step int) (int, error) {
 	for step = max(step, 1); ; step++ {
@@ -52,8 +56,11 @@ func (e *execution) work(step int) (int, error) {
 		if err != nil {
 			return step, err
 		}
-		if thought.Kind == activities.Answered {
+		switch thought.Kind {
+		case activities.Answered:
 			return step, nil
+		case activities.NothingToSpend:
+			return step, errSpent
 		}
 		for _, call := range thought.Calls {
 			if err := e.use(step, call); err != nil {
@@ -135,6 +142,9 @@ func (e *execution) settle(step int, failure error) ending {
 		failure = err
 	}
 	in := activities.SettleInput{RunID: e.run.ID, Outcome: run.Failed, Code: codeOf(failure)}
+	if errors.Is(failure, errSpent) {
+		in.Code, in.Said = fault.Forbidden, activities.SaidSpent
+	}
 	if e.ctx.Err() != nil || in.Code == fault.Conflict {
 		in.Outcome, in.Code = run.Stopped, ""
 	}

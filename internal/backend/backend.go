@@ -17,6 +17,8 @@ import (
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/dispatch"
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 )
 
@@ -124,6 +126,15 @@ func (b *Backend) AwaitTemporal(ctx context.Context, say func(string)) error {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// OfficeSettings tells what is in force in an office now.
+func (b *Backend) OfficeSettings(ctx context.Context, officeKey string) (settings.Office, error) {
+	installation, office, err := b.Store.SettingsOf(ctx, officeKey)
+	if err != nil {
+		return settings.Office{}, err
+	}
+	return settings.Effective(b.Config.Settings, run.PlatformOf(officeKey), installation, office), nil
 }
 
 // Close closes both connections.

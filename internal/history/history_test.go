@@ -69,7 +69,7 @@ func (p *past) say(id, key, author, said string) {
 func (p *past) claim(key string) store.Run {
 	p.t.Helper()
 	claim, err := p.s.Claim(p.t.Context(), store.Address{OfficeKey: p.office, SessionKey: key},
-		store.Execution{WorkflowID: run.WorkflowID(p.office, key), OriginRun: key, RunID: key}, store.Now, time.UTC, func(string) string { return "demo/demo" })
+		store.Execution{WorkflowID: run.WorkflowID(p.office, key), OriginRun: key, RunID: key}, store.Now, store.Terms{Model: "demo/demo", Zone: time.UTC})
 	p.must(err)
 	return claim.Run
 }

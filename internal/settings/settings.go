@@ -24,7 +24,6 @@ type Name string
 // The settings, with the JSON that the store keeps.
 const (
 	Model        Name = "model"        // "provider/model[:thinking]"
-	AutoReply    Name = "auto-reply"   // "off", "on" or "jev"
 	Instructions Name = "instructions" // text that is added to the system prompt
 	Timezone     Name = "timezone"     // IANA name, "Europe/Berlin"
 	Admins       Name = "admins"       // list of the platform's user ids
@@ -44,7 +43,6 @@ type Setting struct {
 func All() []Setting {
 	return []Setting{
 		{Model, "provider/model[:thinking]", parseModel},
-		{AutoReply, "off, on or jev", parseAutoReply},
 		{Instructions, "text, at most 20,000 characters", parseInstructions},
 		{Timezone, "a name like Europe/Berlin", parseTimezone},
 		{Admins, "user ids, separated by commas", parseIDs},
@@ -82,14 +80,6 @@ func Find(name string) (Setting, error) {
 func parseModel(text string) (any, error) {
 	ref, err := llm.ParseRef(text)
 	return ref.String(), err
-}
-
-func parseAutoReply(text string) (any, error) {
-	switch mode := config.AutoReply(text); mode {
-	case config.AutoReplyOff, config.AutoReplyOn, config.AutoReplyJev:
-		return mode, nil
-	}
-	return nil, fault.New(fault.Invalid, "auto-reply is off, on or jev, not %q", text)
 }
 
 const maxInstructions = 20_000

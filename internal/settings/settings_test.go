@@ -14,7 +14,6 @@ func TestSettingsAreKeptAsWritten(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"model", " anthropic/claude-sonnet-5-5:high ", `"anthropic/claude-sonnet-5-5:high"`},
 		{"model", "openai/llama3:8b", `"openai/llama3:8b"`},
-		{"auto-reply", "jev", `"jev"`},
 		{"instructions", "Answer in rhyme.\nAlways.", `"Answer in rhyme.\nAlways."`},
 		{"timezone", "Europe/Berlin", `"Europe/Berlin"`},
 		{"timezone", "UTC", `"UTC"`},
@@ -40,11 +39,10 @@ func TestSettingsAreKeptAsWritten(t *testing.T) {
 func TestWhatIsNoValueIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, says string }{
-		{"colour", "red", "model, auto-reply, instructions, timezone, admins, allowed, tools, spend-limit"},
+		{"colour", "red", "model, instructions, timezone, admins, allowed, tools, spend-limit"},
 		{"Model", "demo/demo", "there is no setting"},
 		{"model", "gpt", "provider/model"},
 		{"model", "", "provider/model"},
-		{"auto-reply", "maybe", "off, on or jev"},
 		{"instructions", " ", "--unset"},
 		{"instructions", strings.Repeat("ü", 20_001), "20000"},
 		{"timezone", "Mars/Olympus", "Europe/Berlin"},

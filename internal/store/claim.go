@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,7 +42,7 @@ type Claim struct {
 // Claim takes the oldest waiting trigger of a session and makes it a run: it opens or forks the session, syncs the
 // chat, appends the trigger and removes the inbox row, in one transaction. Repeated by the same execution it returns
 // the same run.
-func (s *Store) Claim(ctx context.Context, at Address, by Execution, patience Patience, zone *time.Location, model ModelChooser) (claim Claim, err error) {
+func (s *Store) Claim(ctx context.Context, at Address, by Execution, patience Patience, with Terms) (claim Claim, err error) {
 	err = s.tx(ctx, "claim", func(tx pgx.Tx) error {
 		if err := lockSession(ctx, tx, at.OfficeKey, at.SessionKey); err != nil {
 			return err
@@ -61,14 +60,17 @@ func (s *Store) Claim(ctx context.Context, at Address, by Execution, patience Pa
 			claim = Claim{Kind: NothingWaits}
 			return err
 		}
-		claim, err = claimRow(ctx, tx, row, by, patience, zone, model)
+		claim, err = claimRow(ctx, tx, row, by, patience, with)
 		return err
 	})
 	return claim, err
 }
 
-// ModelChooser resolves the model of a run from the office's setting, "" when it has none.
-type ModelChooser func(setting string) string
+// Terms are what the office's settings say about a run.
+type Terms struct {
+	Model string         // provider/model[:thinking]
+	Zone  *time.Location // of the times that the model reads
+}
 
 // knownRun finds what the session has open already, or what this execution has claimed before.
 func knownRun(ctx context.Context, tx pgx.Tx, at Address, by Execution) (Claim, error) {
@@ -96,7 +98,7 @@ func knownRun(ctx context.Context, tx pgx.Tx, at Address, by Execution) (Claim, 
 	}
 }
 
-func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patience Patience, zone *time.Location, model ModelChooser) (Claim, error) {
+func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patience Patience, with Terms) (Claim, error) {
 	trigger, err := scanChat(tx.QueryRow(ctx, `
 		SELECT `+chatColumns+` FROM chat_log WHERE office_key = $1 AND message_id = $2 AND newest`, row.OfficeKey, row.MessageID))
 	if ok, err := found(err); !ok {
@@ -118,7 +120,7 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 		return Claim{Kind: BlockedRun, WaitFor: opened.WaitFor}, err
 	}
 	runID := run.ID(row.OfficeKey, row.SessionKey, row.MessageID, row.Attempt)
-	entries, err := openingEntries(ctx, tx, opened, trigger, row, zone)
+	entries, err := openingEntries(ctx, tx, opened, trigger, row, with.Zone)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -130,14 +132,10 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 	if err := appendEntries(ctx, tx, opened.Session.ID, opened.Session.Epoch, entries); err != nil {
 		return Claim{}, err
 	}
-	chosen, err := officeModel(ctx, tx, row.OfficeKey)
-	if err != nil {
-		return Claim{}, err
-	}
 	claimed := Run{
 		ID: runID, OfficeKey: row.OfficeKey, SessionKey: row.SessionKey, SessionID: opened.Session.ID, Epoch: opened.Session.Epoch,
 		Trigger: row.Trigger, Word: row.Word, TriggerMessageID: row.MessageID, Attempt: row.Attempt, Reply: row.Reply,
-		WorkflowID: by.WorkflowID, OriginRunID: by.OriginRun, TemporalRunID: by.RunID, State: Running, Model: model(chosen),
+		WorkflowID: by.WorkflowID, OriginRunID: by.OriginRun, TemporalRunID: by.RunID, State: Running, Model: with.Model,
 		FirstSeq: entries[len(entries)-1].Seq, LastSeq: entries[len(entries)-1].Seq, ReceivedAt: row.ReceivedAt,
 	}
 	if err := insertRun(ctx, tx, claimed); err != nil {
@@ -165,18 +163,6 @@ func openingEntries(ctx context.Context, tx pgx.Tx, opened opening, trigger Chat
 func deleteInbox(ctx context.Context, tx pgx.Tx, id int64) error {
 	_, err := tx.Exec(ctx, `DELETE FROM inbox WHERE id = $1`, id)
 	return err
-}
-
-func officeModel(ctx context.Context, tx pgx.Tx, officeKey string) (string, error) {
-	var raw []byte
-	err := tx.QueryRow(ctx, `
-		SELECT value FROM settings WHERE name = 'model' AND scope IN ($1, 'installation')
-		ORDER BY scope = 'installation' LIMIT 1`, officeKey).Scan(&raw)
-	if ok, err := found(err); !ok {
-		return "", err
-	}
-	var name string
-	return name, json.Unmarshal(raw, &name)
 }
 
 func suffixOf(sessionKey string) string {

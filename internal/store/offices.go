@@ -90,21 +90,6 @@ func ensureOffice(ctx context.Context, tx pgx.Tx, o Office) error {
 // Installation is the settings scope that holds where an office says nothing.
 const Installation = "installation"
 
-// Setting reads a setting of an office, or the installation's, into value; false when neither is set.
-func (s *Store) Setting(ctx context.Context, officeKey, name string, value any) (bool, error) {
-	var raw []byte
-	err := s.pool.QueryRow(ctx, `
-		SELECT value FROM settings WHERE name = $2 AND scope IN ($1, 'installation')
-		ORDER BY scope = 'installation' LIMIT 1`, officeKey, name).Scan(&raw)
-	if ok, err := found(err); !ok {
-		return false, err
-	}
-	if err := json.Unmarshal(raw, value); err != nil {
-		return false, fault.Wrap(fault.Internal, err, "the setting %s cannot be read", name)
-	}
-	return true, nil
-}
-
 // Settings lists what is set in one scope.
 func (s *Store) Settings(ctx context.Context, scope string) (map[string]json.RawMessage, error) {
 	rows, err := s.pool.Query(ctx, `SELECT name, value FROM settings WHERE scope = $1 ORDER BY name`, scope)
@@ -119,6 +104,26 @@ func (s *Store) Settings(ctx context.Context, scope string) (map[string]json.Raw
 		return nil
 	})
 	return settings, translate(err)
+}
+
+// SettingsOf reads what is set for the installation and for one office.
+func (s *Store) SettingsOf(ctx context.Context, officeKey string) (installation, office map[string]json.RawMessage, err error) {
+	rows, err := s.pool.Query(ctx, `SELECT scope, name, value FROM settings WHERE scope IN ('installation', $1)`, officeKey)
+	if err != nil {
+		return nil, nil, translate(err)
+	}
+	installation, office = map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	var scope, name string
+	var value []byte
+	_, err = pgx.ForEachRow(rows, []any{&scope, &name, &value}, func() error {
+		into := office
+		if scope == Installation {
+			into = installation
+		}
+		into[name] = append(json.RawMessage(nil), value...)
+		return nil
+	})
+	return installation, office, translate(err)
 }
 
 // SetSetting sets one setting; a nil value removes it.

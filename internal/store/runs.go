@@ -134,6 +134,13 @@ func (s *Store) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 		ORDER BY started_at DESC LIMIT $4`, f.OfficeKey, f.SessionID, string(f.State), f.Limit)
 }
 
+// Spent sums what the runs of an office cost that started since the given moment, in millionths of a US dollar.
+func (s *Store) Spent(ctx context.Context, officeKey string, since time.Time) (micros int64, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT coalesce(sum(cost_micros), 0)::bigint FROM runs WHERE office_key = $1 AND started_at >= $2`, officeKey, since).Scan(&micros)
+	return micros, translate(err)
+}
+
 // Unchecked takes the open runs that no reconciler has looked at for the given time, and marks them looked at.
 func (s *Store) Unchecked(ctx context.Context, age time.Duration, limit int) ([]Run, error) {
 	return s.listRuns(ctx, `

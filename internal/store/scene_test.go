@@ -97,7 +97,7 @@ func (c *scene) claimAs(key, execution string, patience store.Patience) store.Cl
 	c.t.Helper()
 	claim, err := c.s.Claim(c.ctx(), store.Address{OfficeKey: c.office.Key, SessionKey: key},
 		store.Execution{WorkflowID: run.WorkflowID(c.office.Key, key), OriginRun: execution, RunID: execution},
-		patience, time.UTC, func(string) string { return "demo/demo" })
+		patience, store.Terms{Model: "demo/demo", Zone: time.UTC})
 	c.must(err)
 	return claim
 }

@@ -97,7 +97,7 @@ func (c *scene) ask(key, author, said string) store.Run {
 	execution := fmt.Sprintf("w%d", c.count)
 	claim, err := c.s.Claim(c.t.Context(), store.Address{OfficeKey: c.office.Key, SessionKey: key},
 		store.Execution{WorkflowID: run.WorkflowID(c.office.Key, key), OriginRun: execution, RunID: execution},
-		store.Wait, time.UTC, func(string) string { return "demo/demo" })
+		store.Wait, store.Terms{Model: "demo/demo", Zone: time.UTC})
 	c.must(err)
 	if claim.Kind != store.ClaimedRun {
 		c.t.Fatalf("claimed %+v, want a run", claim)

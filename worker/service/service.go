@@ -16,6 +16,7 @@ import (
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/history"
+	"github.com/geminixiang/mikan/internal/jev"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/sandbox"
@@ -141,6 +142,8 @@ type Set struct {
 	Model    *activities.Model
 	Tools    *activities.Tools
 	Answers  *activities.Answers
+	Captures *activities.Captures
+	Memory   *activities.MemoryFiles
 }
 
 // RegisterMain registers what the main queue serves.
@@ -150,11 +153,13 @@ func RegisterMain(r worker.Registry, set Set) {
 	r.RegisterActivityWithOptions(set.Sessions, activity.RegisterOptions{})
 	r.RegisterActivityWithOptions(set.Model, activity.RegisterOptions{})
 	r.RegisterActivityWithOptions(set.Answers, activity.RegisterOptions{})
+	r.RegisterActivityWithOptions(set.Captures, activity.RegisterOptions{})
 }
 
 // RegisterTools registers what the tools queue serves: everything that touches the workspace.
 func RegisterTools(r worker.Registry, set Set) {
 	r.RegisterActivityWithOptions(set.Tools, activity.RegisterOptions{})
+	r.RegisterActivityWithOptions(set.Memory, activity.RegisterOptions{})
 }
 
 func assemble(ctx context.Context, o Options) (Set, error) {
@@ -169,15 +174,11 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 		return Set{}, err
 	}
 	workspace := &activities.Workspace{Root: c.Workspace}
-	providers := llm.NewProviders(llm.ProvidersConfig{
-		Anthropic:  llm.Endpoint{APIKey: c.Anthropic.APIKey.Reveal(), BaseURL: c.Anthropic.BaseURL},
-		OpenAI:     llm.Endpoint{APIKey: c.OpenAI.APIKey.Reveal(), BaseURL: c.OpenAI.BaseURL},
-		OpenRouter: llm.Endpoint{APIKey: c.OpenRouter.APIKey.Reveal(), BaseURL: c.OpenRouter.BaseURL},
-	})
+	providers := providersOf(c)
 	set := Set{
-		Sessions: &activities.Sessions{Store: s, Model: chooseModel(c), Zone: time.UTC},
+		Sessions: &activities.Sessions{Store: s, Settings: o.Backend.OfficeSettings, Model: c.Model.String()},
 		Model: &activities.Model{
-			Store: s, Providers: providers, Tools: registry, Delivery: o.Platforms.Delivery, Instructions: c.Settings.Instructions,
+			Store: s, Providers: providers, Tools: registry, Delivery: o.Platforms.Delivery, Settings: o.Backend.OfficeSettings,
 			Info:    catalogue(c),
 			Metrics: o.Metrics, Log: o.Backend.Log,
 		},
@@ -187,7 +188,46 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 	if c.ServeQueues != config.QueuesMain {
 		set.Model.Workspace = workspace
 	}
+	set.Captures = &activities.Captures{
+		Store: s, Providers: providers, Secrets: redactor, Info: set.Model.Info, Metrics: o.Metrics, Log: o.Backend.Log,
+	}
+	set.Memory = &activities.MemoryFiles{Store: s, Workspace: workspace, Metrics: o.Metrics, Log: o.Backend.Log}
+	if c.ServeQueues == config.QueuesTools {
+		return set, nil
+	}
+	ref, on := c.Jev()
+	if !on {
+		o.Say("Memory capture is off: there is no decision model. " + config.JevMend)
+		return set, nil
+	}
+	set.Captures.Judge, err = Judge(c, providers)
+	if err != nil {
+		return Set{}, err
+	}
+	o.Backend.Log.Info("memory capture is on", "gate", ref.String())
+	set.Answers.Capture = activities.CaptureOn
 	return set, nil
+}
+
+// Judge makes the configured decision model; providers may be nil. Errors are those of jev.New.
+func Judge(c config.Config, providers *llm.Providers) (jev.Judge, error) {
+	ref, _ := c.Jev()
+	if providers == nil {
+		providers = providersOf(c)
+	}
+	return jev.New(ref, jev.Config{
+		OpenRouter: llm.Endpoint{APIKey: c.OpenRouter.APIKey.Reveal(), BaseURL: c.OpenRouter.BaseURL},
+		OpenAI:     llm.Endpoint{APIKey: c.OpenAI.APIKey.Reveal(), BaseURL: c.OpenAI.BaseURL},
+		Providers:  providers,
+	})
+}
+
+func providersOf(c config.Config) *llm.Providers {
+	return llm.NewProviders(llm.ProvidersConfig{
+		Anthropic:  llm.Endpoint{APIKey: c.Anthropic.APIKey.Reveal(), BaseURL: c.Anthropic.BaseURL},
+		OpenAI:     llm.Endpoint{APIKey: c.OpenAI.APIKey.Reveal(), BaseURL: c.OpenAI.BaseURL},
+		OpenRouter: llm.Endpoint{APIKey: c.OpenRouter.APIKey.Reveal(), BaseURL: c.OpenRouter.BaseURL},
+	})
 }
 
 // builtinTools makes the tools that come with mikan. A worker that serves no tools still tells the model of them, and
@@ -219,16 +259,6 @@ func builtinTools(ctx context.Context, o Options, redactor *secret.Redactor) ([]
 		&tool.Bash{Sandbox: box, Redactor: redactor}, &tool.Read{Redactor: redactor}, &tool.Write{}, &tool.Edit{},
 		&history.Tool{Reader: &history.Reader{Store: o.Backend.Store, Zone: time.UTC}},
 	}, nil
-}
-
-// chooseModel resolves a run's model: the office's, else the installation's.
-func chooseModel(c config.Config) func(string) string {
-	return func(setting string) string {
-		if setting != "" {
-			return setting
-		}
-		return c.Model.String()
-	}
 }
 
 // catalogue tells what is known about a model: the built-in catalogue, corrected by the configuration.
