@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -71,12 +72,12 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s := &Service{swept: make(chan struct{})}
 	if c.ServeQueues != config.QueuesTools {
-		w := worker.New(o.Backend.Client, c.TaskQueue, options(c, concurrentActivities))
+		w := worker.New(o.Backend.Client, c.TaskQueue, options(o, concurrentActivities))
 		RegisterMain(w, set)
 		s.workers = append(s.workers, w)
 	}
 	if c.ServeQueues != config.QueuesMain {
-		w := worker.New(o.Backend.Client, run.ToolsQueue(c.TaskQueue), options(c, concurrentTools))
+		w := worker.New(o.Backend.Client, run.ToolsQueue(c.TaskQueue), options(o, concurrentTools))
 		RegisterTools(w, set)
 		s.workers = append(s.workers, w)
 	}
@@ -115,8 +116,10 @@ func (s *Service) Stop() {
 	}
 }
 
-func options(c config.Config, concurrent int) worker.Options {
-	o := worker.Options{
+func options(o Options, concurrent int) worker.Options {
+	c := o.Backend.Config
+	w := worker.Options{
+		Interceptors: []interceptor.WorkerInterceptor{&panics{log: o.Backend.Log}},
 		// Cancellation reaches an activity with the answer to a heartbeat: one a second, or stop would be slow.
 		MaxHeartbeatThrottleInterval:           time.Second,
 		DefaultHeartbeatThrottleInterval:       time.Second,
@@ -127,13 +130,13 @@ func options(c config.Config, concurrent int) worker.Options {
 		WorkflowPanicPolicy: worker.FailWorkflow,
 	}
 	if c.Deployment != "" {
-		o.DeploymentOptions = worker.DeploymentOptions{
+		w.DeploymentOptions = worker.DeploymentOptions{
 			UseVersioning:             true,
 			Version:                   worker.WorkerDeploymentVersion{DeploymentName: c.Deployment, BuildID: c.BuildID},
 			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
 	}
-	return o
+	return w
 }
 
 // Set is every activity with its dependencies.
