@@ -19,7 +19,10 @@ import (
 
 // elsewhere are the fail points that nobody on the terminal can reach, each with the reason.
 var elsewhere = map[string]string{
-	"revise.": "a terminal line is never edited",
+	"revise.":  "a terminal line is never edited",
+	"compact.": "needs a context as large as a model's window",
+	"summary.": "needs a context as large as a model's window",
+	"gate.":    "needs a decision model",
 }
 
 func TestADeathAtEachNamedPointLosesAndRepeatsNothing(t *testing.T) {
@@ -92,9 +95,10 @@ func (w *world) dieAt(point string) bool {
 		func() { died = w.hangAnd(armed, "stop all") || died },
 		func() { died = w.hangAnd(armed, "/new") || died },
 		func() { died = w.line(armed, "/help") || died },
+		func() { died = w.line(armed, "/session") || died },
 	}
 	// The acts that the point's name suggests come first; most points lie in the first.
-	for prefix, act := range map[string]int{"file.": 1, "platform.delete": 2, "cancel.": 3, "empty_queue.": 3, "reset.": 4} {
+	for prefix, act := range map[string]int{"file.": 1, "platform.delete": 2, "cancel.": 3, "empty_queue.": 3, "reset.": 4, "link.": 6} {
 		if strings.HasPrefix(point, prefix) {
 			acts = append([]func(){acts[act]}, acts...)
 		}
@@ -262,21 +266,34 @@ func position(function *ast.FuncDecl, parameter string) int {
 	return -1
 }
 
-// calledWith lists the texts that a package calls one of its functions with.
+// calledWith lists the texts that a package calls one of its functions with, also through functions that pass their own
+// parameter on.
 func calledWith(files []*ast.File, function string, index int) []string {
 	var texts []string
 	for _, file := range files {
-		ast.Inspect(file, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && selects(call, "", function) && len(call.Args) > index {
-				if literal, ok := call.Args[index].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-					text, err := strconv.Unquote(literal.Value)
-					if err == nil {
+		for _, declaration := range file.Decls {
+			caller, ok := declaration.(*ast.FuncDecl)
+			if !ok || caller.Body == nil {
+				continue
+			}
+			ast.Inspect(caller.Body, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || !selects(call, "", function) || len(call.Args) <= index {
+					return true
+				}
+				switch argument := call.Args[index].(type) {
+				case *ast.BasicLit:
+					if text, err := strconv.Unquote(argument.Value); err == nil {
 						texts = append(texts, text)
 					}
+				case *ast.Ident:
+					if at := position(caller, argument.Name); at >= 0 {
+						texts = append(texts, calledWith(files, caller.Name.Name, at)...)
+					}
 				}
-			}
-			return true
-		})
+				return true
+			})
+		}
 	}
 	return texts
 }

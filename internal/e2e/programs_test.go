@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,6 +29,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	programs.dir = dir
+	// These tests mostly wait for time-outs: more of them than cores can run at once. A number on the command line wins.
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set("6") // it is a number
+	}
 	code := m.Run()
 	if os.Getenv("MIKAN_KEEP") == "" {
 		_ = os.RemoveAll(dir)
