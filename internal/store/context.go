@@ -36,7 +36,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// The chain walks from the session to the ancestor in which the window starts, never further.
+// The chain walks from the session to the ancestor in which the window starts, never further. OFFSET 0 keeps the planner
+// from joining it with all entries there are: it cannot know that a chain has few sessions and a window few entries.
 const contextSQL = `
 WITH RECURSIVE chain AS (
     SELECT id, parent_id, fork_seq, window_session, window_seq, next_seq - 1 AS last_seq, 0 AS depth
@@ -48,8 +49,11 @@ WITH RECURSIVE chain AS (
 )
 SELECT e.id, e.session_id, e.seq, e.kind, coalesce(e.run_id, ''), coalesce(e.slot, ''), coalesce(e.message_id, ''), e.body, e.tokens, e.in_context, e.at
 FROM chain c
-JOIN entries e ON e.session_id = c.id
-    AND e.seq BETWEEN CASE WHEN c.id = c.window_session THEN c.window_seq ELSE 1 END AND c.last_seq
+CROSS JOIN LATERAL (
+    SELECT * FROM entries
+    WHERE session_id = c.id AND seq BETWEEN CASE WHEN c.id = c.window_session THEN c.window_seq ELSE 1 END AND c.last_seq
+    OFFSET 0
+) e
 WHERE e.in_context AND e.kind IN ('prompt', 'chat', 'assistant', 'tool_result')
 ORDER BY c.depth DESC, e.seq`
 
