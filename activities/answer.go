@@ -56,6 +56,7 @@ const (
 	SaidCompacted        Said = "compacted"
 	SaidNothingToCompact Said = "nothing to compact"
 	SaidSpent            Said = "spent"
+	SaidMemory           Said = "memory" // what the run has recalled
 )
 
 var saidTexts = map[Said]string{
@@ -114,6 +115,12 @@ func (a *Answers) Settle(ctx context.Context, in SettleInput) (Settled, error) {
 	switch {
 	case in.Outcome == run.Stopped:
 		end.Text = adapters.StoppedText
+	case in.Said == SaidMemory:
+		recalled, _, err := a.Store.RunMemory(ctx, in.RunID)
+		if err != nil {
+			return Settled{}, toTemporal(err, in.RunID)
+		}
+		end.Text = memoryText(recalled.Office)
 	case in.Said != "":
 		end.Text = saidTexts[in.Said]
 	}

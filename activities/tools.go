@@ -14,7 +14,6 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/tool"
-	"github.com/geminixiang/mikan/internal/workfile"
 )
 
 // Tools carries out tool calls, where the workspace is.

@@ -32,7 +32,7 @@ type Control struct {
 }
 
 const helpText = "Write what you want done. `stop` ends what I am doing here and `stop all` also drops what waits; " +
-	"`/new` starts an empty session, `/compact` makes a summary of this one for me; `/session` gives you a private link to everything in this one; `/help` shows this."
+	"`/new` starts an empty session, `/compact` makes a summary of this one for me; `/memory` shows what I remember here; `/session` gives you a private link to everything in this one; `/help` shows this."
 
 // CarryOut does what a control row asks for and removes the row.
 func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {

@@ -171,7 +171,7 @@ func arrivalOf(m Message, officeKey string) store.Arrival {
 		Kind: store.InboxTrigger, Trigger: run.Human,
 	}
 	switch {
-	case word == Compact:
+	case word == Compact, word == Memory:
 		row.Trigger, row.Word = run.Command, string(word)
 		arrival.Row = &row
 	case word != NoWord:

@@ -18,6 +18,7 @@ const (
 	Help    Word = "help"
 	Session Word = "session"
 	Compact Word = run.CompactWord // a run of its own: it waits for its turn
+	Memory  Word = run.MemoryWord  // a run, since only its worker sees the workspace
 )
 
 // ParseWord recognises a control word: the whole message, in any case, with an optional trailing @name.
@@ -37,7 +38,7 @@ func ParseWord(text string) Word {
 		if slashed || !strings.HasPrefix(said, "mikan-") {
 			return word
 		}
-	case New, Help, Session, Compact:
+	case New, Help, Session, Compact, Memory:
 		if slashed {
 			return word
 		}

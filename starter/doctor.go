@@ -215,5 +215,5 @@ func examineJev(_ context.Context, cfg config.Config) finding {
 	if ref, ok := cfg.Jev(); ok {
 		return finding{Verdict: fine, Said: "gate: " + ref.String()}
 	}
-	return finding{Verdict: note, Said: "off: no decision model; set OPENROUTER_API_KEY, or MIKAN_JEV_MODEL with its provider's key"}
+	return finding{Verdict: note, Said: "off: there is no decision model. " + config.JevMend}
 }

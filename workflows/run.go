@@ -36,8 +36,11 @@ func Run(ctx workflow.Context, in run.Input) error {
 	if e.run.ID == "" {
 		return e.close(ending{outcome: e.idle})
 	}
-	if e.run.Word == run.CompactWord {
+	switch e.run.Word {
+	case run.CompactWord:
 		return e.close(e.compactOnly())
+	case run.MemoryWord:
+		return e.close(e.showMemory())
 	}
 	step, err := e.work(in.Step)
 	if workflow.IsContinueAsNewError(err) {
@@ -116,6 +119,18 @@ func (e *execution) callModel(in activities.ThinkInput) (activities.Thought, err
 func (e *execution) recall() error {
 	ctx := with(e.ctx, toolClass, run.ToolsQueue(e.queue), "recall memory")
 	return workflow.ExecuteActivity(ctx, tools.Recall, activities.RecallInput{RunID: e.run.ID}).Get(ctx, nil)
+}
+
+// showMemory is the run of the command that asks what is remembered: it reads the file and shows it, without a model.
+func (e *execution) showMemory() ending {
+	in := activities.SettleInput{RunID: e.run.ID, Outcome: run.Answered, Said: activities.SaidMemory}
+	if err := e.recall(); err != nil {
+		in.Outcome, in.Code, in.Said = run.Failed, codeOf(err), ""
+	}
+	if e.ctx.Err() != nil {
+		in.Outcome, in.Code, in.Said = run.Stopped, "", ""
+	}
+	return e.ended(e.conclude(in))
 }
 
 // use carries out one tool call. What goes wrong inside is the model's to read; an error ends the run.

@@ -52,6 +52,9 @@ func keyVariable(provider string) string {
 	return strings.ToUpper(name) + "_API_KEY"
 }
 
+// JevMend says how to turn capture on.
+const JevMend = "Set OPENROUTER_API_KEY, or MIKAN_JEV_MODEL with its provider's key."
+
 // Jev names the decision model; false when there is none, which turns capture off. A chat provider's key alone never
 // turns it on: only MIKAN_JEV_MODEL or OpenRouter's key does.
 func (c Config) Jev() (llm.Ref, bool) {

@@ -105,3 +105,6 @@ func shown(content []byte) string {
 	}
 	return head
 }
+
+// Says tells whether a message has text at all: attachments alone establish nothing.
+func Says(message string) bool { return strings.TrimSpace(oneLine(message)) != "" }

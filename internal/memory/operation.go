@@ -132,19 +132,13 @@ func oneLine(s string) string {
 	}
 }
 
-// Withheld is an operation that may not be carried out.
-type Withheld struct {
-	Operation Operation // its text is left out where it may be a credential
-	Why       EffectKind
-}
-
 // Screen keeps credentials out: what mikan knows as a secret becomes its placeholder, and an operation whose text still
 // looks like a credential comes back as withheld, without its text.
-func Screen(operations []Operation, known *secret.Redactor) (allowed []Operation, withheld []Withheld) {
+func Screen(operations []Operation, known *secret.Redactor) (allowed []Operation, withheld []Effect) {
 	for _, o := range operations {
 		o.Text, o.Line = known.String(o.Text), known.String(o.Line)
 		if LooksSecret(o.Text) {
-			withheld = append(withheld, Withheld{Operation: Operation{Kind: o.Kind}, Why: Credential})
+			withheld = append(withheld, Effect{Operation: Operation{Kind: o.Kind}, Kind: Credential})
 			continue
 		}
 		if LooksSecret(o.Line) {

@@ -103,7 +103,7 @@ func TestCredentialsAreKeptOut(t *testing.T) {
 	if len(allowed) != 2 || allowed[0].Text != "The key [SECRET:API] is used." || allowed[1].Line != "- the key [SECRET:API]" {
 		t.Errorf("allowed %+v", allowed)
 	}
-	if len(withheld) != 1 || withheld[0].Operation.Text != "" || withheld[0].Why != memory.Credential {
+	if len(withheld) != 1 || withheld[0].Text != "" || withheld[0].Kind != memory.Credential {
 		t.Errorf("withheld %+v", withheld)
 	}
 }

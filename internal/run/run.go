@@ -35,6 +35,9 @@ const (
 // CompactWord is the command whose run makes a summary of its session.
 const CompactWord = "compact"
 
+// MemoryWord is the command whose run shows what is remembered in its conversation.
+const MemoryWord = "memory"
+
 // Outcome is how an execution ended.
 type Outcome string
 

@@ -14,6 +14,9 @@ import (
 // ErrChanged is the error of Append when the file is not as the caller left it.
 var ErrChanged = errors.New("the file is not as it was left")
 
+// ErrNotRegular is the error of a name that a folder, pipe, socket or device has.
+var ErrNotRegular = errors.New("not a regular file")
+
 // Append adds content to a file of exactly size bytes and makes it durable. A file of another size, or none at all, is
 // ErrChanged and stays as it is; a link in the file's place is refused and left alone, as is anything but a regular file.
 func (d *Dir) Append(name string, size int64, content []byte) error {
@@ -100,7 +103,7 @@ func (d *Dir) regular(name string) (fs.FileInfo, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return nil, d.linkError(name)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file but a %s", name, kind(info.Mode()))
+		return nil, fmt.Errorf("%s is %w but a %s", name, ErrNotRegular, kind(info.Mode()))
 	}
 	return info, nil
 }

@@ -1,0 +1,259 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/memory"
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/internal/text"
+	"github.com/geminixiang/mikan/internal/workfile"
+)
+
+// MemoryFiles reads and changes MEMORY.md, where the workspace is.
+type MemoryFiles struct {
+	Store     *store.Store
+	Workspace *Workspace
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+}
+
+// OpenMemory takes the office's memory for a capture and reads it for extraction.
+func (f *MemoryFiles) OpenMemory(ctx context.Context, in CaptureStep) (CaptureProgress, error) {
+	pulse := startPulse(ctx, 0, "open memory")
+	defer pulse.stop()
+	next, err := f.open(ctx, in)
+	return next, captureError(ctx, f.Store, f.Log, in.RunID, err)
+}
+
+func (f *MemoryFiles) open(ctx context.Context, in CaptureStep) (CaptureProgress, error) {
+	r, capture, err := runAndCapture(ctx, f.Store, in.RunID)
+	if err != nil {
+		return CaptureProgress{}, err
+	}
+	if capture.State == store.CaptureEnded {
+		return CaptureProgress{Next: CaptureIsOver, Outcome: capture.Outcome}, nil
+	}
+	lease, held, err := f.Store.LeaseMemory(ctx, r.OfficeKey, r.ID)
+	if err != nil || !held {
+		return CaptureProgress{Next: CaptureWaits}, err
+	}
+	next := CaptureProgress{Next: CaptureGoesOn, Token: lease.Token}
+	if capture.State != store.CaptureExtract {
+		return next, nil
+	}
+	dir, err := workfile.Open(f.Workspace.place(r).Dir)
+	if err != nil {
+		return CaptureProgress{}, fault.Wrap(fault.Unavailable, err, "the office's directory cannot be opened")
+	}
+	defer dir.Close()
+	content, err := readWhole(dir)
+	if blocked(err) {
+		return f.end(ctx, r.ID, store.CaptureEnding{Outcome: store.CaptureBlocked, Code: fault.CodeOf(err), Text: err.Error()})
+	}
+	if err != nil {
+		return CaptureProgress{}, err
+	}
+	forgotten, err := f.forgotten(ctx, r, content)
+	if err != nil {
+		return CaptureProgress{}, err
+	}
+	return next, f.Store.KeepMemory(ctx, lease, string(content), forgotten)
+}
+
+// forgotten lists what left the file since the run began: the agent took it out, on request.
+func (f *MemoryFiles) forgotten(ctx context.Context, r store.Run, content []byte) ([]string, error) {
+	states, corrected, err := f.Store.RecalledSince(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return without(memory.Gone(states, content), corrected), nil
+}
+
+// ApplyKnowledge carries out what was extracted, on the file as it is now.
+func (f *MemoryFiles) ApplyKnowledge(ctx context.Context, in CaptureStep) (CaptureProgress, error) {
+	pulse := startPulse(ctx, 0, "apply")
+	defer pulse.stop()
+	next, err := f.apply(ctx, in)
+	return next, captureError(ctx, f.Store, f.Log, in.RunID, err)
+}
+
+const (
+	// memoryLock bounds the wait for another writer of the office's files.
+	memoryLock = 20 * time.Second
+	// mostChanges is how often the file may change under an attempt before it is left to the next one.
+	mostChanges = 10
+)
+
+func (f *MemoryFiles) apply(ctx context.Context, in CaptureStep) (CaptureProgress, error) {
+	r, capture, err := runAndCapture(ctx, f.Store, in.RunID)
+	if err != nil {
+		return CaptureProgress{}, err
+	}
+	if capture.State == store.CaptureEnded {
+		return CaptureProgress{Next: CaptureIsOver, Outcome: capture.Outcome}, nil
+	}
+	dir, err := workfile.Open(f.Workspace.place(r).Dir)
+	if err != nil {
+		return CaptureProgress{}, fault.Wrap(fault.Unavailable, err, "the office's directory cannot be opened")
+	}
+	defer dir.Close()
+	waiting, cancel := context.WithTimeout(ctx, memoryLock)
+	defer cancel()
+	release, err := dir.Lock(waiting)
+	if err != nil {
+		return CaptureProgress{}, fault.Wrap(fault.Unavailable, err, "the office's directory is in use")
+	}
+	defer release()
+	lease := store.MemoryLease{OfficeKey: r.OfficeKey, RunID: r.ID, Token: in.Token}
+	for range mostChanges {
+		end, err := f.attempt(ctx, dir, r, capture, lease)
+		if errors.Is(err, workfile.ErrChanged) {
+			if capture, err = f.Store.Capture(ctx, r.ID); err != nil {
+				return CaptureProgress{}, err
+			}
+			continue
+		}
+		if err != nil {
+			return CaptureProgress{}, err
+		}
+		return f.end(ctx, r.ID, end)
+	}
+	return CaptureProgress{}, fault.New(fault.Unavailable, "%s keeps changing", memory.File)
+}
+
+// attempt carries the operations out on a fresh read. workfile.ErrChanged: somebody wrote the file in between.
+func (f *MemoryFiles) attempt(ctx context.Context, dir *workfile.Dir, r store.Run, capture store.Capture, lease store.MemoryLease) (store.CaptureEnding, error) {
+	content, err := readWhole(dir)
+	if blocked(err) {
+		return store.CaptureEnding{Outcome: store.CaptureBlocked, Code: fault.CodeOf(err), Text: err.Error()}, nil
+	}
+	if err != nil {
+		return store.CaptureEnding{}, err
+	}
+	if memory.Written(content, capture.Effects) {
+		// An earlier attempt replaced the file and died before it could say so.
+		return store.CaptureEnding{Outcome: store.CaptureWritten, Effects: capture.Effects}, nil
+	}
+	forgotten, err := f.forgotten(ctx, r, content)
+	if err != nil {
+		return store.CaptureEnding{}, err
+	}
+	after, effects, err := memory.Apply(content, capture.Operations, memory.Origin{Date: capture.CreatedAt, MessageID: r.TriggerMessageID}, forgotten)
+	if memory.Full(err) {
+		return store.CaptureEnding{Outcome: store.CaptureFull, Code: fault.TooLarge, Text: err.Error()}, nil
+	}
+	if err != nil {
+		return store.CaptureEnding{}, err
+	}
+	for _, e := range capture.Effects {
+		if e.Kind == memory.Credential {
+			effects = append(effects, e)
+		}
+	}
+	if err := f.Store.IntendCapture(ctx, lease, effects); err != nil {
+		return store.CaptureEnding{}, err
+	}
+	if !changes(effects) {
+		return store.CaptureEnding{Outcome: store.CaptureUnchanged, Effects: effects}, nil
+	}
+	if err := dir.Swap(memory.File, content, after); err != nil {
+		if errors.Is(err, workfile.ErrChanged) {
+			return store.CaptureEnding{}, err
+		}
+		return store.CaptureEnding{}, fault.Wrap(fault.Unavailable, err, "%s cannot be written", memory.File)
+	}
+	return store.CaptureEnding{Outcome: store.CaptureWritten, Effects: effects}, nil
+}
+
+func changes(effects []memory.Effect) bool {
+	for _, e := range effects {
+		if e.Changes() {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *MemoryFiles) end(ctx context.Context, runID string, end store.CaptureEnding) (CaptureProgress, error) {
+	return endCapture(ctx, f.Store, f.Metrics, runID, end)
+}
+
+// errBlocked is the cause of errors about a file that capture leaves alone.
+var errBlocked = errors.New("capture leaves it alone")
+
+func blocked(err error) bool {
+	return errors.Is(err, errBlocked) || errors.Is(err, workfile.ErrLink) || errors.Is(err, workfile.ErrNotRegular)
+}
+
+// readWhole reads MEMORY.md to change it; nil when there is none. What capture must not change is an error of blocked:
+// a link or anything else that is no file, a file that nobody may write, one that is too large.
+func readWhole(dir *workfile.Dir) ([]byte, error) {
+	file, info, err := dir.OpenPlain(memory.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case blocked(err):
+		return nil, fault.Wrap(fault.Forbidden, err, "%s is not a file of its own", memory.File)
+	case err != nil:
+		return nil, fault.Wrap(fault.Unavailable, err, "%s cannot be read", memory.File)
+	}
+	defer file.Close()
+	switch {
+	case info.Mode().Perm()&0o222 == 0:
+		return nil, fault.Wrap(fault.Forbidden, errBlocked, "%s is read-only", memory.File)
+	case info.Size() > memory.MaxFile:
+		return nil, fault.Wrap(fault.TooLarge, errBlocked, "%s has %d bytes; the limit is %d", memory.File, info.Size(), memory.MaxFile)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, memory.MaxFile))
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "%s cannot be read", memory.File)
+	}
+	if content == nil {
+		content = []byte{}
+	}
+	return content, nil
+}
+
+// readMemory reads a MEMORY.md for a prompt, or the beginning of one that is longer than the prompt shows. What is missing, a link or unreadable is no memory: an answer without it is better than none.
+func readMemory(dir string) string {
+	d, err := workfile.Open(dir)
+	if err != nil {
+		return ""
+	}
+	defer d.Close()
+	file, _, err := d.OpenPlain(memory.File)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxMemoryFile))
+	if err != nil {
+		return ""
+	}
+	return string(content)
+}
+
+// shownMemory is how much of a MEMORY.md the command shows, in bytes: about one message on every platform.
+const shownMemory = 1600
+
+// memoryText is what people read about the memory of their conversation.
+func memoryText(content string) string {
+	content = strings.TrimSpace(content)
+	if content == "" {
+		return "Nothing is remembered here yet."
+	}
+	shown := text.Head(content, shownMemory)
+	said := "This is `" + memory.File + "` of this conversation. Ask me to correct or forget any of it.\n\n" + shown
+	if len(shown) < len(content) {
+		said += "\n\n_…and more; ask me about the rest._"
+	}
+	return said
+}
