@@ -24,7 +24,7 @@ type node struct {
 }
 
 // searchSettings are those of a search's transaction; other statements have to do without.
-const searchSettings = "SET LOCAL enable_seqscan = off; SET LOCAL jit = off"
+const searchSettings = "SET LOCAL enable_seqscan = off"
 
 // plan carries a statement out and tells how.
 func plan(t testing.TB, s *store.Store, settings, sql string, args ...any) node {

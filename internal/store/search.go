@@ -150,8 +150,8 @@ func (k seeker[T]) page(ctx context.Context, s *Store, page Page) (found []T, mo
 	// One more than asked for tells whether there are more.
 	need := page.Skip + page.Limit + 1
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		// A sequential scan reads all keys of all offices, whatever its estimate says; compiling takes longer than running.
-		if _, err := tx.Exec(ctx, `SET LOCAL enable_seqscan = off; SET LOCAL jit = off`); err != nil {
+		// A sequential scan reads all keys of all offices, whatever its estimate says.
+		if _, err := tx.Exec(ctx, `SET LOCAL enable_seqscan = off`); err != nil {
 			return err
 		}
 		if k.frequency, err = k.frequencies(ctx, tx); err != nil {

@@ -46,6 +46,8 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	// A stuck statement must end before Temporal gives up on the activity that waits for it.
 	config.ConnConfig.RuntimeParams["statement_timeout"] = "60000"
 	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "30000"
+	// Compiling takes longer than any statement here runs, and starts where the planner expects a long history to be read.
+	config.ConnConfig.RuntimeParams["jit"] = "off"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, translate(err)
