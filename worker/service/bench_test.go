@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
 
@@ -21,6 +23,7 @@ func BenchmarkPlainAnswer(b *testing.B) {
 			for i := range atOnce {
 				m.ask(fmt.Sprintf("warm-%d", i), "", "hello")
 			}
+			heard := m.hear()
 			took := make([]time.Duration, b.N)
 			next := make(chan int)
 			var group sync.WaitGroup
@@ -30,7 +33,7 @@ func BenchmarkPlainAnswer(b *testing.B) {
 					for i := range next {
 						started := time.Now()
 						_, receipt := m.send(fmt.Sprintf("bench-%d", worker), "", "hello")
-						m.settledAt(receipt.RunID)
+						<-heard.of(receipt.RunID)
 						took[i] = time.Since(started)
 					}
 				})
@@ -49,21 +52,38 @@ func BenchmarkPlainAnswer(b *testing.B) {
 	}
 }
 
-// settledAt waits for a settlement as ask does: by notification, so that the wait costs the database nothing.
-func (m *mikan) settledAt(runID string) {
+// settlements hears of settled runs through one connection, as a gateway does, so that waiting costs the database
+// nothing.
+type settlements struct {
+	mu      sync.Mutex
+	waiting map[string]chan struct{}
+}
+
+func (m *mikan) hear() *settlements {
 	m.Helper()
-	news, stop := m.backend.Store.Settlements(m.Context())
-	defer stop()
-	for range 1000 {
-		var settled bool
-		m.must(m.backend.Store.Pool().QueryRow(m.Context(), `SELECT EXISTS (SELECT 1 FROM runs WHERE id = $1 AND state = 'settled')`, runID).Scan(&settled))
-		if settled {
-			return
+	conn, err := pgx.Connect(m.Context(), m.backend.Config.DatabaseURL.Reveal())
+	m.must(err)
+	_, err = conn.Exec(m.Context(), `LISTEN mikan_run`)
+	m.must(err)
+	h := &settlements{waiting: map[string]chan struct{}{}}
+	go func() {
+		for {
+			heard, err := conn.WaitForNotification(m.Context())
+			if err != nil {
+				return
+			}
+			close(h.of(heard.Payload))
 		}
-		select {
-		case <-news:
-		case <-time.After(20 * time.Millisecond):
-		}
+	}()
+	return h
+}
+
+// of is closed when the run has settled.
+func (h *settlements) of(runID string) chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting[runID] == nil {
+		h.waiting[runID] = make(chan struct{})
 	}
-	m.Fatalf("run %s did not settle", runID)
+	return h.waiting[runID]
 }
