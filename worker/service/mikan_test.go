@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,12 @@ type mikan struct {
 // start runs mikan with the model that answers by the script. settings are lines of the MIKAN_CONFIG file.
 func start(t testing.TB, script llmtest.Script, settings ...string) *mikan {
 	t.Helper()
+	return startWith(t, script, nil, settings...)
+}
+
+// startWith runs mikan with more variables in its environment.
+func startWith(t testing.TB, script llmtest.Script, variables map[string]string, settings ...string) *mikan {
+	t.Helper()
 	m := &mikan{TB: t, model: llmtest.NewServer(t, script)}
 	address, namespace := testenv.Temporal(t)
 	dir := t.TempDir()
@@ -44,6 +51,7 @@ func start(t testing.TB, script llmtest.Script, settings ...string) *mikan {
 		"MIKAN_TASK_QUEUE": testenv.TaskQueue(t), "MIKAN_WORKSPACE": filepath.Join(dir, "workspace"), "MIKAN_SANDBOX": "host",
 		"ANTHROPIC_API_KEY": "test-key-of-the-model", "ANTHROPIC_BASE_URL": m.model.AnthropicURL(), "MIKAN_MODEL": "anthropic/test-model",
 	}
+	maps.Copy(env, variables)
 	if len(settings) > 0 {
 		env["MIKAN_CONFIG"] = filepath.Join(dir, "mikan.yaml")
 		m.must(os.WriteFile(env["MIKAN_CONFIG"], []byte(strings.Join(settings, "\n")), 0o600))
