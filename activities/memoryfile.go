@@ -2,12 +2,9 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/memory"
@@ -54,8 +51,8 @@ func (f *MemoryFiles) open(ctx context.Context, in CaptureStep) (CaptureProgress
 		return CaptureProgress{}, fault.Wrap(fault.Unavailable, err, "the office's directory cannot be opened")
 	}
 	defer dir.Close()
-	content, err := readWhole(dir)
-	if blocked(err) {
+	content, err := memory.Read(dir)
+	if memory.Blocked(err) {
 		return f.end(ctx, r.ID, store.CaptureEnding{Outcome: store.CaptureBlocked, Code: fault.CodeOf(err), Text: err.Error()})
 	}
 	if err != nil {
@@ -85,13 +82,6 @@ func (f *MemoryFiles) ApplyKnowledge(ctx context.Context, in CaptureStep) (Captu
 	return next, captureError(ctx, f.Store, f.Log, in.RunID, err)
 }
 
-const (
-	// memoryLock bounds the wait for another writer of the office's files.
-	memoryLock = 20 * time.Second
-	// mostChanges is how often the file may change under an attempt before it is left to the next one.
-	mostChanges = 10
-)
-
 func (f *MemoryFiles) apply(ctx context.Context, in CaptureStep) (CaptureProgress, error) {
 	r, capture, err := runAndCapture(ctx, f.Store, in.RunID)
 	if err != nil {
@@ -100,77 +90,51 @@ func (f *MemoryFiles) apply(ctx context.Context, in CaptureStep) (CaptureProgres
 	if capture.State == store.CaptureEnded {
 		return CaptureProgress{Next: CaptureIsOver, Outcome: capture.Outcome}, nil
 	}
-	dir, err := workfile.Open(f.Workspace.place(r).Dir)
-	if err != nil {
-		return CaptureProgress{}, fault.Wrap(fault.Unavailable, err, "the office's directory cannot be opened")
+	var end store.CaptureEnding
+	err = memory.Change(ctx, f.Workspace.place(r).Dir, func(content []byte) ([]byte, error) {
+		var after []byte
+		after, end, err = f.attempt(ctx, content, r, capture, store.MemoryLease{OfficeKey: r.OfficeKey, RunID: r.ID, Token: in.Token})
+		return after, err
+	})
+	switch {
+	case memory.Blocked(err):
+		end = store.CaptureEnding{Outcome: store.CaptureBlocked, Code: fault.CodeOf(err), Text: err.Error()}
+	case err != nil:
+		return CaptureProgress{}, err
 	}
-	defer dir.Close()
-	waiting, cancel := context.WithTimeout(ctx, memoryLock)
-	defer cancel()
-	release, err := dir.Lock(waiting)
-	if err != nil {
-		return CaptureProgress{}, fault.Wrap(fault.Unavailable, err, "the office's directory is in use")
-	}
-	defer release()
-	lease := store.MemoryLease{OfficeKey: r.OfficeKey, RunID: r.ID, Token: in.Token}
-	for range mostChanges {
-		end, err := f.attempt(ctx, dir, r, capture, lease)
-		if errors.Is(err, workfile.ErrChanged) {
-			if capture, err = f.Store.Capture(ctx, r.ID); err != nil {
-				return CaptureProgress{}, err
-			}
-			continue
-		}
-		if err != nil {
-			return CaptureProgress{}, err
-		}
-		return f.end(ctx, r.ID, end)
-	}
-	return CaptureProgress{}, fault.New(fault.Unavailable, "%s keeps changing", memory.File)
+	return f.end(ctx, r.ID, end)
 }
 
-// attempt carries the operations out on a fresh read. workfile.ErrChanged: somebody wrote the file in between.
-func (f *MemoryFiles) attempt(ctx context.Context, dir *workfile.Dir, r store.Run, capture store.Capture, lease store.MemoryLease) (store.CaptureEnding, error) {
-	content, err := readWhole(dir)
-	if blocked(err) {
-		return store.CaptureEnding{Outcome: store.CaptureBlocked, Code: fault.CodeOf(err), Text: err.Error()}, nil
-	}
-	if err != nil {
-		return store.CaptureEnding{}, err
-	}
+// attempt carries the operations out on a content, and tells how the capture ends when that is written.
+func (f *MemoryFiles) attempt(ctx context.Context, content []byte, r store.Run, capture store.Capture, lease store.MemoryLease) ([]byte, store.CaptureEnding, error) {
 	if memory.Written(content, capture.Effects) {
 		// An earlier attempt replaced the file and died before it could say so.
-		return store.CaptureEnding{Outcome: store.CaptureWritten, Effects: capture.Effects}, nil
+		return content, store.CaptureEnding{Outcome: store.CaptureWritten, Effects: capture.Effects}, nil
 	}
 	forgotten, err := f.forgotten(ctx, r, content)
 	if err != nil {
-		return store.CaptureEnding{}, err
+		return nil, store.CaptureEnding{}, err
 	}
 	after, effects, err := memory.Apply(content, capture.Operations, memory.Origin{Date: capture.CreatedAt, MessageID: r.TriggerMessageID}, forgotten)
 	if memory.Full(err) {
-		return store.CaptureEnding{Outcome: store.CaptureFull, Code: fault.TooLarge, Text: err.Error()}, nil
+		return content, store.CaptureEnding{Outcome: store.CaptureFull, Code: fault.TooLarge, Text: err.Error()}, nil
 	}
 	if err != nil {
-		return store.CaptureEnding{}, err
+		return nil, store.CaptureEnding{}, err
 	}
 	for _, e := range capture.Effects {
 		if e.Kind == memory.Credential {
 			effects = append(effects, e)
 		}
 	}
+	// What is about to be written is recorded first; this also proves that nobody else has the office's memory.
 	if err := f.Store.IntendCapture(ctx, lease, effects); err != nil {
-		return store.CaptureEnding{}, err
+		return nil, store.CaptureEnding{}, err
 	}
 	if !changes(effects) {
-		return store.CaptureEnding{Outcome: store.CaptureUnchanged, Effects: effects}, nil
+		return content, store.CaptureEnding{Outcome: store.CaptureUnchanged, Effects: effects}, nil
 	}
-	if err := dir.Swap(memory.File, content, after); err != nil {
-		if errors.Is(err, workfile.ErrChanged) {
-			return store.CaptureEnding{}, err
-		}
-		return store.CaptureEnding{}, fault.Wrap(fault.Unavailable, err, "%s cannot be written", memory.File)
-	}
-	return store.CaptureEnding{Outcome: store.CaptureWritten, Effects: effects}, nil
+	return after, store.CaptureEnding{Outcome: store.CaptureWritten, Effects: effects}, nil
 }
 
 func changes(effects []memory.Effect) bool {
@@ -184,42 +148,6 @@ func changes(effects []memory.Effect) bool {
 
 func (f *MemoryFiles) end(ctx context.Context, runID string, end store.CaptureEnding) (CaptureProgress, error) {
 	return endCapture(ctx, f.Store, f.Metrics, runID, end)
-}
-
-// errBlocked is the cause of errors about a file that capture leaves alone.
-var errBlocked = errors.New("capture leaves it alone")
-
-func blocked(err error) bool {
-	return errors.Is(err, errBlocked) || errors.Is(err, workfile.ErrLink) || errors.Is(err, workfile.ErrNotRegular)
-}
-
-// readWhole reads MEMORY.md to change it; nil when there is none. What capture must not change is an error of blocked:
-// a link or anything else that is no file, a file that nobody may write, one that is too large.
-func readWhole(dir *workfile.Dir) ([]byte, error) {
-	file, info, err := dir.OpenPlain(memory.File)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case blocked(err):
-		return nil, fault.Wrap(fault.Forbidden, err, "%s is not a file of its own", memory.File)
-	case err != nil:
-		return nil, fault.Wrap(fault.Unavailable, err, "%s cannot be read", memory.File)
-	}
-	defer file.Close()
-	switch {
-	case info.Mode().Perm()&0o222 == 0:
-		return nil, fault.Wrap(fault.Forbidden, errBlocked, "%s is read-only", memory.File)
-	case info.Size() > memory.MaxFile:
-		return nil, fault.Wrap(fault.TooLarge, errBlocked, "%s has %d bytes; the limit is %d", memory.File, info.Size(), memory.MaxFile)
-	}
-	content, err := io.ReadAll(io.LimitReader(file, memory.MaxFile))
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "%s cannot be read", memory.File)
-	}
-	if content == nil {
-		content = []byte{}
-	}
-	return content, nil
 }
 
 // readMemory reads a MEMORY.md for a prompt, or the beginning of one that is longer than the prompt shows. What is missing, a link or unreadable is no memory: an answer without it is better than none.
