@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
 
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
@@ -123,6 +125,9 @@ func examineDatabase(ctx context.Context, cfg config.Config) finding {
 
 const temporalMend = "start a Temporal server and set TEMPORAL_ADDRESS, or run: go run ./starter dev"
 
+// temporalAddress is where the client connects: the SDK's default when nothing names a server.
+func temporalAddress(cfg config.Config) string { return cmp.Or(cfg.Temporal.Address, client.DefaultHostPort) }
+
 func examineTemporal(ctx context.Context, cfg config.Config) finding {
 	c, err := backend.Dial(cfg, backend.Instruments{})
 	if err != nil {
@@ -130,9 +135,9 @@ func examineTemporal(ctx context.Context, cfg config.Config) finding {
 	}
 	defer c.Close()
 	if _, err := c.CheckHealth(ctx, nil); err != nil {
-		return finding{Verdict: broken, Said: fmt.Sprintf("not reachable at %q; %s", cfg.Temporal.Address, temporalMend)}
+		return finding{Verdict: broken, Said: fmt.Sprintf("not reachable at %s; %s", temporalAddress(cfg), temporalMend)}
 	}
-	return finding{Verdict: fine, Said: fmt.Sprintf("%s, namespace %s", cfg.Temporal.Address, cfg.Temporal.Namespace)}
+	return finding{Verdict: fine, Said: fmt.Sprintf("%s, namespace %s", temporalAddress(cfg), cfg.Temporal.Namespace)}
 }
 
 func examineAttributes(ctx context.Context, cfg config.Config) finding {
