@@ -126,7 +126,9 @@ func examineDatabase(ctx context.Context, cfg config.Config) finding {
 const temporalMend = "start a Temporal server and set TEMPORAL_ADDRESS, or run: go run ./starter dev"
 
 // temporalAddress is where the client connects: the SDK's default when nothing names a server.
-func temporalAddress(cfg config.Config) string { return cmp.Or(cfg.Temporal.Address, client.DefaultHostPort) }
+func temporalAddress(cfg config.Config) string {
+	return cmp.Or(cfg.Temporal.Address, client.DefaultHostPort)
+}
 
 func examineTemporal(ctx context.Context, cfg config.Config) finding {
 	c, err := backend.Dial(cfg, backend.Instruments{})
