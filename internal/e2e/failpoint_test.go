@@ -22,7 +22,9 @@ var elsewhere = map[string]string{
 	"revise.":  "a terminal line is never edited",
 	"compact.": "needs a context as large as a model's window",
 	"summary.": "needs a context as large as a model's window",
-	"gate.":    "needs a decision model",
+	"gate.":    "needs a decision model; see TestACaptureSurvivesADeathAtEachOfItsSteps",
+	"extract.": "the same",
+	"capture_": "the same",
 }
 
 func TestADeathAtEachNamedPointLosesAndRepeatsNothing(t *testing.T) {
