@@ -128,9 +128,13 @@ func TestWhatAUserEstablishesIsCapturedAfterTheRun(t *testing.T) {
 	if raw, err := protojson.Marshal(child); err != nil || strings.Contains(string(raw), "RGVwbG95cy") { // base64 of Deploys
 		t.Errorf("content is in Temporal's payloads (%v)", err)
 	}
-	if shown := r.ask("C1", "", "/memory"); !strings.Contains(shown.text, "Deploys run on Fridays.") {
+	shown := r.ask("C1", "", "/memory")
+	if !strings.Contains(shown.text, "Deploys run on Fridays.") {
 		t.Errorf("/memory says %q", shown.text)
 	}
+	r.record("capture-written", run.MemoryWorkflowID(a.run.ID), "")
+	r.record("capture-parent", a.run.WorkflowID, a.run.TemporalRunID)
+	r.record("memory-command", shown.run.WorkflowID, shown.run.TemporalRunID)
 }
 
 func TestTheGateDecidesByItsThreshold(t *testing.T) {
@@ -149,6 +153,7 @@ func TestTheGateDecidesByItsThreshold(t *testing.T) {
 	if below.Outcome != store.CaptureBelow || r.file(below.OfficeKey) != "" {
 		t.Errorf("at 0.39: %+v", below)
 	}
+	r.record("capture-below", run.MemoryWorkflowID(below.RunID), "")
 	for _, request := range r.model.Requests() {
 		if extracts(request) {
 			t.Error("extraction follows a gate that said no")
@@ -161,6 +166,7 @@ func TestTheGateDecidesByItsThreshold(t *testing.T) {
 	if refused.Outcome != store.CaptureFailed || refused.ErrorCode != fault.Forbidden || !strings.Contains(refused.ErrorText, "401") {
 		t.Errorf("a refused key: %+v", refused)
 	}
+	r.record("capture-failed", run.MemoryWorkflowID(refused.RunID), "")
 	long := r.captured(r.ask("C1", "", strings.Repeat("é", 3999)+"ab"))
 	if long.Outcome == "" {
 		t.Error("no outcome")
@@ -235,6 +241,7 @@ func TestAnExtractionThatBreaksTheRulesWritesNothing(t *testing.T) {
 		if raw, err := json.Marshal(c); err != nil || strings.Contains(string(raw), "ghp_") {
 			t.Errorf("%s: a credential is recorded (%v)", said, err)
 		}
+		r.record("capture-"+string(want), run.MemoryWorkflowID(c.RunID), "")
 	}
 	known := r.captured(r.ask("known", "", "known"))
 	if got := r.file(known.OfficeKey); !strings.Contains(got, "- The model's key is [SECRET:ANTHROPIC_API_KEY]. (captured ") {
@@ -317,6 +324,13 @@ func TestCapturesOfOneOfficeTakeTurns(t *testing.T) {
 		}
 		return len(captures) == 6 && open == 0
 	})
+	waited := false
+	for _, a := range answers {
+		if id := run.MemoryWorkflowID(a.run.ID); strings.Contains(r.history(id, "").String(), "timer_started_event") && !waited {
+			waited = true
+			r.record("capture-waited", id, "")
+		}
+	}
 	got := r.file(answers[0].run.OfficeKey)
 	for i := range 6 {
 		if strings.Count(got, fmt.Sprintf("- Fact %d from ", i+1)) != 1 {
