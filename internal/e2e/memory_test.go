@@ -37,7 +37,7 @@ func TestACaptureSurvivesADeathAtEachOfItsSteps(t *testing.T) {
 			w := newWorld(t, knowing())
 			gate := jevtest.NewServer(t, jevtest.Say(0.8))
 			w.env["OPENROUTER_API_KEY"], w.env["OPENROUTER_BASE_URL"] = "key-of-the-gate", gate.OpenRouterURL()
-			first := w.launchWorker("MIKAN_FAILPOINT=" + point)
+			first := w.worker("MIKAN_FAILPOINT=" + point)
 			t.Cleanup(first.kill)
 			a := w.ask("Deploys run on Fridays.")
 			if a.Outcome != "answered" {
