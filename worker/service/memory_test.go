@@ -15,7 +15,9 @@ import (
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 	"github.com/geminixiang/mikan/internal/memory"
 	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/sandbox"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/worker/service"
 )
 
 // remembering is an installation whose capture is on.
@@ -216,6 +218,40 @@ func TestNothingIsCapturedWithoutADecisionModel(t *testing.T) {
 	a := m.ask("C1", "", "Deploys run on Fridays.")
 	if _, err := m.backend.Client.DescribeWorkflowExecution(t.Context(), run.MemoryWorkflowID(a.run.ID), ""); err == nil {
 		t.Error("a capture was started")
+	}
+	var said []string
+	again, err := service.Start(t.Context(), service.Options{
+		Backend: m.backend, Platforms: m.platforms, Metrics: m.metrics, Fallback: sandbox.Refuse, Say: func(what string) {
+			if strings.Contains(what, "capture") {
+				said = append(said, what)
+			}
+		},
+	})
+	m.must(err)
+	again.Stop()
+	if len(said) != 1 || !strings.HasPrefix(said[0], "Memory capture is off") || !strings.Contains(said[0], "OPENROUTER_API_KEY") {
+		t.Errorf("at start it says %q", said)
+	}
+}
+
+func TestACaptureThatIsCancelledIsRecordedAndGivesTheMemoryFree(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	r := remember(t, func(q jevtest.Request) jevtest.Reply {
+		if strings.Contains(q.State, "hang") {
+			return jevtest.Reply{Release: release}
+		}
+		return jevtest.Reply{Probability: 1}
+	}, func(e evidence) string { return operations(addition(e.Message)) }, echo)
+	defer close(release)
+	stuck := r.ask("C1", "", "hang")
+	r.eventually("the gate is asked", func() bool { return len(r.jev.Requests()) == 1 })
+	r.must(r.backend.Client.CancelWorkflow(t.Context(), run.MemoryWorkflowID(stuck.run.ID), ""))
+	if c := r.captured(stuck); c.Outcome != store.CaptureFailed || c.ErrorCode != fault.Interrupted {
+		t.Errorf("cancelled: %+v", c)
+	}
+	if c := r.captured(r.ask("C1", "", "next")); c.Outcome != store.CaptureWritten {
+		t.Errorf("the next one: %+v", c)
 	}
 }
 
