@@ -82,12 +82,12 @@ func TestAFreshTemporalIsWaitedFor(t *testing.T) {
 	w.env["TEMPORAL_ADDRESS"], w.env["TEMPORAL_NAMESPACE"] = testenv.TemporalWithoutSearchAttributes(t)
 	w.migrate()
 	began := time.Now()
-	w.gateway()
+	g := w.gateway()
 	p := w.launchWorker()
 	a := w.ask("hello")
 	wantAnswer(t, a, "answered", "echo: hello", 0)
 	took(t, "the first answer", began)
-	if log := p.output() + a.exited.stderr; !strings.Contains(log, "search attributes") {
+	if log := p.output() + g.output() + a.exited.stderr; !strings.Contains(log, "search attributes") {
 		t.Errorf("nobody says what is waited for: %s", log)
 	}
 	w.settled()
