@@ -150,23 +150,29 @@ func (f *MemoryFiles) end(ctx context.Context, runID string, end store.CaptureEn
 	return endCapture(ctx, f.Store, f.Metrics, runID, end)
 }
 
-// readMemory reads a MEMORY.md for a prompt, or the beginning of one that is longer than the prompt shows. What is missing, a link or unreadable is no memory: an answer without it is better than none.
+// readMemory reads a MEMORY.md for a prompt, or beginning and end of one that is much longer than it shows. What is
+// missing, a link or unreadable is no memory: an answer without it is better than none.
 func readMemory(dir string) string {
 	d, err := workfile.Open(dir)
 	if err != nil {
 		return ""
 	}
 	defer d.Close()
-	file, _, err := d.OpenPlain(memory.File)
+	file, info, err := d.OpenPlain(memory.File)
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxMemoryFile))
+	var shown io.Reader = io.LimitReader(file, maxMemoryFile)
+	if size := info.Size(); size > maxMemoryFile {
+		const half = maxMemoryFile / 2
+		shown = io.MultiReader(io.NewSectionReader(file, 0, half), strings.NewReader("\n"), io.NewSectionReader(file, size-half, half))
+	}
+	content, err := io.ReadAll(shown)
 	if err != nil {
 		return ""
 	}
-	return string(content)
+	return text.Storable(string(content))
 }
 
 // shownMemory is how much of a MEMORY.md the command shows, in bytes: about one message on every platform.

@@ -328,6 +328,13 @@ func TestAFileThatIsNotCapturesIsLeftAlone(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
+	r.ask("large", "", "again")
+	requests := r.model.Requests()
+	for _, request := range requests {
+		if request.LastUserText() != "" && !extracts(request) && strings.HasSuffix(request.LastUserText(), "again") && !strings.Contains(request.Messages[0].Text, "> "+line(c, "From large.")) {
+			t.Error("the newest line of a long file is not shown")
+		}
+	}
 }
 
 func TestCapturesOfOneOfficeTakeTurns(t *testing.T) {
