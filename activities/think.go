@@ -84,7 +84,11 @@ func (m *Model) Think(ctx context.Context, in ThinkInput) (Thought, error) {
 func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 	pulse := startPulse(ctx, in.Step, "load")
 	defer pulse.stop()
-	step, err := m.Store.BeginStep(ctx, in.RunID, store.ThinkSlot(in.Step))
+	var step store.Step
+	err := patiently(ctx, func() (err error) {
+		step, err = m.Store.BeginStep(ctx, in.RunID, store.ThinkSlot(in.Step))
+		return err
+	})
 	if err != nil {
 		return Thought{}, err
 	}
@@ -134,7 +138,11 @@ func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 	if in.Fit == FitByTrimming {
 		turn.Body.Basis = store.Trimmed
 	}
-	stored, err := m.Store.CommitStep(ctx, step, spent, turn, m.refusedCalls(in, turn, office)...)
+	var stored store.Entry
+	err = patiently(ctx, func() (err error) {
+		stored, err = m.Store.CommitStep(ctx, step, spent, turn, m.refusedCalls(in, turn, office)...)
+		return err
+	})
 	if err != nil {
 		return Thought{}, err
 	}

@@ -134,17 +134,10 @@ func (t *Tools) run(ctx context.Context, step store.Step, chosen tool.Tool, call
 
 // commit stores a result as long as it takes: the call has had its effects and must not be repeated.
 func (t *Tools) commit(ctx context.Context, step store.Step, entry store.Entry, took time.Duration) error {
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	return patiently(ctx, func() error {
 		_, err := t.Store.CommitStep(ctx, step, store.Spent{ToolMS: took.Milliseconds()}, entry)
-		if err == nil || store.Overtaken(err) || !fault.Retryable(fault.CodeOf(err)) || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // interrupted ends what an earlier attempt left running on this host and tells the model.

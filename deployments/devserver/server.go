@@ -117,6 +117,9 @@ func dynamicValues() dynamicconfig.StaticClient {
 		dynamicconfig.TimerProcessorMaxPollRPS.Key():      queuePollRPS,
 		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): queuePollRPS,
 		dynamicconfig.OutboundProcessorMaxPollRPS.Key():   queuePollRPS,
+		// By default an execution that continues a workflow begins no sooner than a second after the one before: the
+		// messages of a busy session would be answered at most once a second.
+		dynamicconfig.WorkflowIdReuseMinimalInterval.Key(): time.Duration(0),
 
 		// New search attributes and Nexus endpoints are usable at once.
 		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key():     true,

@@ -47,6 +47,7 @@ var cliSettings = []string{
 	"--dynamic-config-value", "history.timerProcessorMaxPollRPS=2000",
 	"--dynamic-config-value", "history.visibilityProcessorMaxPollRPS=2000",
 	"--dynamic-config-value", "history.outboundProcessorMaxPollRPS=2000",
+	"--dynamic-config-value", `history.workflowIdReuseMinimalInterval="0s"`,
 	"--dynamic-config-value", "system.forceSearchAttributesCacheRefreshOnRead=true",
 	"--dynamic-config-value", "frontend.rps.namespaceReplicationInducingAPIs=1000",
 	"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
