@@ -163,7 +163,7 @@ func readMemory(dir string) string {
 		return ""
 	}
 	defer file.Close()
-	var shown io.Reader = io.LimitReader(file, maxMemoryFile)
+	shown := io.LimitReader(file, maxMemoryFile)
 	if size := info.Size(); size > maxMemoryFile {
 		const half = maxMemoryFile / 2
 		shown = io.MultiReader(io.NewSectionReader(file, 0, half), strings.NewReader("\n"), io.NewSectionReader(file, size-half, half))

@@ -81,6 +81,8 @@ func Dial(c config.Config, with Instruments) (client.Client, error) {
 	options.MetricsHandler = with.Metrics
 	options.Logger = with.TemporalLog
 	options.Interceptors = append(options.Interceptors, with.Interceptors...)
+	// Payloads are ids and counts: compressing them costs more on both sides than it saves on the way.
+	options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	if c.CodecKey.IsSet() {
 		encrypting, err := codec.New(c.CodecKey.Bytes())
 		if err != nil {

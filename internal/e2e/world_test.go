@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -220,7 +219,7 @@ func (w *world) ran(file string) []string {
 // took logs how long something took: a figure for people, never a verdict.
 func took(t testing.TB, what string, since time.Time) {
 	t.Helper()
-	t.Log(fmt.Sprintf("%s: %.1f s", what, time.Since(since).Seconds()))
+	t.Logf("%s: %.1f s", what, time.Since(since).Seconds())
 }
 
 var discard = slog.New(slog.DiscardHandler)

@@ -132,15 +132,6 @@ func (m *mikan) settled(runID string) answer {
 	return answer{}
 }
 
-// running waits until a run has been claimed.
-func (m *mikan) running(runID string) {
-	m.Helper()
-	m.eventually("the run is claimed", func() bool {
-		_, err := m.backend.Store.Run(m.Context(), runID)
-		return err == nil
-	})
-}
-
 func (m *mikan) eventually(what string, true func() bool) {
 	m.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
