@@ -5,14 +5,17 @@ package activities
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/session"
 	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
 )
 
 // Sessions opens sessions and claims triggers. Its activities are local: keyed SQL that may run again.
@@ -20,6 +23,7 @@ type Sessions struct {
 	Store    *store.Store
 	Settings SettingsReader
 	Model    string // of offices that choose none: provider/model[:thinking]
+	Metrics  *telemetry.Metrics
 }
 
 // SettingsReader tells what is in force in an office now.
@@ -87,17 +91,18 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareInput) (Prepared, erro
 	if in.Patience == ForkNow {
 		patience = store.Now
 	}
-	office, err := s.Settings(ctx, in.OfficeKey)
+	inForce, err := s.Settings(ctx, in.OfficeKey)
 	if err != nil {
 		return Prepared{}, err
 	}
-	with := store.Terms{Model: cmp.Or(office.Model, s.Model), Zone: office.Zone}
+	with := store.Terms{Model: cmp.Or(inForce.Model, s.Model), Zone: inForce.Zone}
 	claim, err := s.Store.Claim(ctx, store.Address{OfficeKey: in.OfficeKey, SessionKey: in.SessionKey}, by, patience, with)
 	if err != nil {
 		return Prepared{}, err
 	}
 	switch claim.Kind {
 	case store.ClaimedRun:
+		s.Metrics.Claimed(office.Platform(run.PlatformOf(in.OfficeKey)), time.Since(claim.Run.ReceivedAt))
 		return Prepared{Kind: Ready, Run: Claimed{ID: claim.Run.ID, Trigger: claim.Run.Trigger, Model: claim.Run.Model, Word: claim.Run.Word}}, nil
 	case store.OrphanedRun:
 		return Prepared{Kind: Orphaned, Orphan: claim.Run.ID}, nil
@@ -110,13 +115,13 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareInput) (Prepared, erro
 }
 
 func (s *Sessions) belongs(ctx context.Context, in run.Input) error {
-	office, err := s.Store.Office(ctx, in.OfficeKey)
+	home, err := s.Store.Office(ctx, in.OfficeKey)
 	if err != nil {
 		return err
 	}
 	key, err := session.ParseKey(in.SessionKey)
 	if err == nil {
-		err = key.BelongsTo(office.ConversationID)
+		err = key.BelongsTo(home.ConversationID)
 	}
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "the session key is refused")

@@ -62,6 +62,7 @@ func (in *Intake) Receive(ctx context.Context, m Message) (Receipt, error) {
 	receipt, err := in.receive(ctx, m)
 	if fault.CodeOf(err) == fault.Invalid || fault.CodeOf(err) == fault.Conflict {
 		receipt.Decision = Refused
+		in.Metrics.Refused(m.Address.Platform, string(fault.CodeOf(err)))
 		in.Log.Warn("a message was refused", "platform", m.Address.Platform, "code", fault.CodeOf(err))
 	}
 	if receipt.Decision != "" {

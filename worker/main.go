@@ -45,6 +45,13 @@ func run(ctx context.Context, dataDir string) error {
 	if err != nil {
 		return err
 	}
+	needs := []config.Need{config.NeedDatabase}
+	if cfg.ServeQueues != config.QueuesTools {
+		needs = append(needs, config.NeedModel)
+	}
+	if err := cfg.Require(needs...); err != nil {
+		return err
+	}
 	log := process.NewLog(cfg)
 	p, err := process.Start(ctx, cfg, log, "mikan-worker")
 	if err != nil {

@@ -25,7 +25,7 @@ func kills(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(os.Getenv("MIKAN_KILLS"))
 	if err != nil {
-		return 12
+		return 8
 	}
 	return n
 }

@@ -179,7 +179,7 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 	workspace := &activities.Workspace{Root: c.Workspace}
 	providers := providersOf(c)
 	set := Set{
-		Sessions: &activities.Sessions{Store: s, Settings: o.Backend.OfficeSettings, Model: c.Model.String()},
+		Sessions: &activities.Sessions{Store: s, Settings: o.Backend.OfficeSettings, Model: c.Model.String(), Metrics: o.Metrics},
 		Model: &activities.Model{
 			Store: s, Providers: providers, Tools: registry, Delivery: o.Platforms.Delivery, Settings: o.Backend.OfficeSettings,
 			Info:    catalogue(c),
