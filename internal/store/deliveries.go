@@ -63,13 +63,6 @@ func scanDelivery(row pgx.Row) (Delivery, error) {
 	return d, err
 }
 
-// Delivery finds a delivery; false when its intent was never committed.
-func (s *Store) Delivery(ctx context.Context, key string) (Delivery, bool, error) {
-	d, err := scanDelivery(s.pool.QueryRow(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE key = $1`, key))
-	ok, err := found(err)
-	return d, ok, err
-}
-
 // Intent is an attempt's right to post one delivery.
 type Intent struct {
 	Delivery

@@ -103,11 +103,6 @@ func (s *Store) OpenRun(ctx context.Context, officeKey, sessionKey string) (Run,
 	return r, ok, err
 }
 
-// OpenRuns lists the open runs of an office.
-func (s *Store) OpenRuns(ctx context.Context, officeKey string) ([]Run, error) {
-	return s.listRuns(ctx, `SELECT `+runColumns+` FROM runs WHERE office_key = $1 AND state = 'running' ORDER BY started_at`, officeKey)
-}
-
 // RunsAt lists what an office's sessions were busy with at a moment of the past, one run a session: the run that was
 // open then, or, where its trigger had come but none had begun, the one that began next. Some may have settled since.
 func (s *Store) RunsAt(ctx context.Context, officeKey string, at time.Time) ([]Run, error) {

@@ -47,8 +47,6 @@ type Step struct {
 	// Process is what an earlier attempt left running, if one said so. It stays until the step is done: this attempt may
 	// die, too, before it has dealt with it.
 	Process json.RawMessage
-	// Earlier tells how many attempts began before this one.
-	Earlier int64
 }
 
 // BeginStep opens an attempt at a step and takes the right to write from earlier attempts. It is refused with conflict
@@ -81,7 +79,6 @@ func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error)
 			INSERT INTO run_steps (run_id, slot, token) VALUES ($1, $2, 1)
 			ON CONFLICT (run_id, slot) DO UPDATE SET token = run_steps.token + 1, started_at = clock_timestamp()
 			RETURNING token, process`, runID, slot).Scan(&step.Token, &step.Process)
-		step.Earlier = step.Token - 1
 		return err
 	})
 	return step, err
