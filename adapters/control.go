@@ -206,7 +206,7 @@ func (c *Control) confidant(ctx context.Context, row store.InboxRow) (onlyFor st
 		return "", true, err
 	}
 	p, err := c.Delivery.place(ctx, row.OfficeKey)
-	if err != nil || p.outbound.Capabilities().Whispers == NoWhispers {
+	if err != nil || p.outbound.Capabilities(p.address).Whispers == NoWhispers {
 		return "", false, err
 	}
 	message, err := c.Store.ChatMessage(ctx, row.OfficeKey, row.MessageID)

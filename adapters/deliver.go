@@ -64,7 +64,7 @@ func (d *Delivery) Redraws(ctx context.Context, r store.Run) (Redraws, error) {
 	if err != nil {
 		return NoRedraws, err
 	}
-	return p.outbound.Capabilities().Redraws, nil
+	return p.outbound.Capabilities(p.address).Redraws, nil
 }
 
 // Draw shows an answer that is still growing: the first call posts it, later ones edit it.
@@ -282,7 +282,7 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 // when an earlier attempt left none, by looking there once that attempt's deadline has passed.
 func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (store.Intent, string, error) {
 	promise := store.PostOnce
-	if p.outbound.Capabilities().Repeats == RepeatsVanish {
+	if p.outbound.Capabilities(p.address).Repeats == RepeatsVanish {
 		promise = store.Repeatable
 	}
 	began, done := begun(ctx)

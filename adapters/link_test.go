@@ -24,7 +24,7 @@ type recorder struct {
 
 func (r *recorder) Platform() office.Platform { return office.Slack }
 
-func (r *recorder) Capabilities() adapters.Capabilities {
+func (r *recorder) Capabilities(office.Address) adapters.Capabilities {
 	return adapters.Capabilities{Whispers: r.whispers}
 }
 

@@ -62,9 +62,12 @@ var _ adapters.Outbound = Outbound{}
 func (Outbound) Platform() office.Platform { return office.Terminal }
 
 // Capabilities of the terminal: drafts are redrawn in place.
-func (Outbound) Capabilities() adapters.Capabilities {
+func (Outbound) Capabilities(office.Address) adapters.Capabilities {
 	return adapters.Capabilities{Redraws: adapters.EditRedraws, Repeats: adapters.RepeatsVanish}
 }
+
+// Split leaves a text as it is: a terminal takes any length.
+func (Outbound) Split(markdown string) []string { return []string{markdown} }
 
 // Post names the message. The name is a function of the key, so a repeated post is the same message.
 func (Outbound) Post(_ context.Context, m adapters.Outgoing) (string, error) { return "a" + m.Key, nil }

@@ -39,6 +39,8 @@ type Attachment struct {
 	MediaType string `json:"mediaType,omitempty"`
 	Size      int64  `json:"size,omitempty"`
 	Problem   string `json:"problem,omitempty"` // why it is not there, for the model and people
+	// Source is where the adapter fetches it from, in its own terms; it holds no secret.
+	Source string `json:"source,omitempty"`
 }
 
 // ChatMessage is one row of the chat log: a message as people read it now.
