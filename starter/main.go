@@ -19,6 +19,7 @@ import (
 const (
 	exitFailed   = 1
 	exitUsage    = 2
+	exitRefused  = 3 // refused before anything was written
 	exitUnserved = 4 // partly done, or nothing serves it
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 func (c *cli) runCommand() *cobra.Command {
-	return group("run", "List, show and stop runs", c.runListCommand(), c.runShowCommand(), c.runStopCommand())
+	return group("run", "List, show, stop and retry runs", c.runListCommand(), c.runShowCommand(), c.runStopCommand(), c.runRetryCommand())
 }
 
 func (c *cli) runListCommand() *cobra.Command {
