@@ -161,7 +161,7 @@ type Waiting string
 // The choices.
 const (
 	WaitingUnsaid  Waiting = ""
-	WaitingMarked  Waiting = "mark"   // Marker.Mark(Queued), taken off when the run starts
+	WaitingMarked  Waiting = "mark"   // Marker.Mark(MarkQueued), taken off when the run starts
 	WaitingNoticed Waiting = "notice" // a short message
 )
 
@@ -229,8 +229,8 @@ type Mark string
 
 // The marks.
 const (
-	Seen   Mark = "seen"   // it was received and will be answered
-	Queued Mark = "queued" // it waits behind another run
+	MarkSeen   Mark = "seen"   // it was received and will be answered
+	MarkQueued Mark = "queued" // it waits behind another run
 )
 
 // Marker puts signs on the message m.Cause. Both calls may be repeated.
