@@ -28,6 +28,10 @@ func mikan(t *testing.T, args ...string) (out string, code int) {
 	if errors.As(err, &usage) {
 		return printed.String(), exitUsage
 	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return printed.String(), exit.code
+	}
 	return printed.String(), fault.ExitCode(fault.CodeOf(err))
 }
 
