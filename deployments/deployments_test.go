@@ -99,6 +99,35 @@ func TestVariablesThatFilesSetAreRead(t *testing.T) {
 	}
 }
 
+// TestEveryTableSaysHowItGrows finds a table that nobody has decided about.
+func TestEveryTableSaysHowItGrows(t *testing.T) {
+	t.Parallel()
+	guide := read(t, "operating.md")
+	from := strings.Index(guide, "## What grows")
+	guide = guide[from : from+strings.Index(guide[from+1:], "\n## ")]
+	said := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\|([^|]*)\|`).FindAllStringSubmatch(guide, -1) {
+		for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(row[1], -1) {
+			said[name[1]] = true
+		}
+	}
+	created := map[string]bool{}
+	for _, path := range files(t, "../internal/store/migrations", ".sql") {
+		up, _, _ := strings.Cut(read(t, path), "-- +goose Down")
+		for _, table := range regexp.MustCompile(`(?m)^CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)`).FindAllStringSubmatch(up, -1) {
+			created[table[1]] = true
+			if !said[table[1]] {
+				t.Errorf("operating.md does not say what %s grows with and who prunes it", table[1])
+			}
+		}
+	}
+	for name := range said {
+		if !created[name] {
+			t.Errorf("operating.md speaks of %s, which is no table", name)
+		}
+	}
+}
+
 // TestFilesParse covers what no program of this repository reads. Helm's templates are no YAML before they are filled in.
 func TestFilesParse(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,9 @@ func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) 
 type usageError struct{ error }
 
 func main() {
+	// The first signal ends in order; a second one ends the process at once, which loses nothing either.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
 	code := execute(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -75,7 +77,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		cli.devCommand(), cli.serveCommand(), cli.askCommand(), cli.doctorCommand(), cli.migrateCommand(),
-		cli.officeCommand(), cli.sessionCommand(), cli.runCommand(), cli.historyCommand(), cli.logCommand(), cli.memoryCommand(),
+		cli.officeCommand(), cli.sessionCommand(), cli.runCommand(), cli.pruneCommand(), cli.historyCommand(), cli.logCommand(), cli.memoryCommand(),
 	)
 	return root
 }

@@ -29,7 +29,9 @@ func New(b *backend.Backend, metrics *telemetry.Metrics) *Platforms {
 	}
 	p.Control = &adapters.Control{Store: b.Store, Delivery: p.Delivery, Canceller: b.Dispatcher, Settings: b.OfficeSettings, PublicURL: PublicURL(b.Config)}
 	p.Intake = &adapters.Intake{Store: b.Store, Waker: b.Dispatcher, Control: p.Control, Settings: b.OfficeSettings, Metrics: metrics, Log: b.Log}
-	p.Sweeper = &dispatch.Sweeper{Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Metrics: metrics, Log: b.Log}
+	p.Sweeper = &dispatch.Sweeper{
+		Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Retention: b.Config.Settings.Retention, Metrics: metrics, Log: b.Log,
+	}
 	return p
 }
 

@@ -144,8 +144,11 @@ func (s Sandbox) String() string {
 const (
 	DefaultListen       = "127.0.0.1:8181"
 	DefaultWorkerListen = "127.0.0.1:9090"
-	DefaultDrain        = 20 * time.Second
+	DefaultDrain        = 5 * time.Minute
+	DevDrain            = 20 * time.Second
 	DefaultAnswerAge    = 24 * time.Hour
+	DefaultRetention    = 30 * 24 * time.Hour
+	LeastRetention      = 24 * time.Hour
 )
 
 // Platforms lists the platforms whose tokens are set. The terminal, which has no token, is not among them.

@@ -57,7 +57,8 @@ func TestDefaults(t *testing.T) {
 		"sandbox":       {c.Sandbox.Kind, config.SandboxAuto},
 		"namespace":     {c.Temporal.Namespace, "default"},
 		"log level":     {c.LogLevel, slog.LevelInfo},
-		"drain":         {c.Settings.Drain, 20 * time.Second},
+		"drain":         {c.Settings.Drain, 5 * time.Minute},
+		"retention":     {c.Settings.Retention, 30 * 24 * time.Hour},
 		"answer age":    {c.Settings.AnswerAge, 24 * time.Hour},
 		"platforms":     {len(c.Platforms()), 0},
 	} {
@@ -384,6 +385,7 @@ slack: {reply_mode: thread}
 github: {triggers: [mention, follow_up], capabilities: [pr]}
 drain_seconds: 45
 answer_age_hours: 0.5
+retention_days: 90
 `)
 	c := mustLoad(t, map[string]string{"MIKAN_CONFIG": path, "OPENAI_API_KEY": "k"})
 	s := c.Settings
@@ -405,6 +407,7 @@ answer_age_hours: 0.5
 		"capability":   {s.GitHub.Capabilities[0], config.MayOpenPullRequests},
 		"drain":        {s.Drain, 45 * time.Second},
 		"answer age":   {s.AnswerAge, 30 * time.Minute},
+		"retention":    {s.Retention, 90 * 24 * time.Hour},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
@@ -426,6 +429,7 @@ func TestBadSettingsAreRefusedByName(t *testing.T) {
 		"spend_limit_usd_per_day: -1":     "spend_limit_usd_per_day",
 		"drain_seconds: 7200":             "drain_seconds",
 		"answer_age_hours: -1":            "answer_age_hours",
+		"retention_days: 0.5":             "retention_days",
 		"admins: {matrix: [x]}":           "matrix",
 		"models: {gpt: {max_output: 1}}":  "gpt",
 		"github: {capabilities: [merge]}": "merge",

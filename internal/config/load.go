@@ -76,6 +76,9 @@ func load(env reader, dir string) (Config, error) {
 		p.problem("%v.", err)
 	}
 	c.Settings = settings.Settings
+	if env.local && settings.DrainSeconds == nil {
+		c.Settings.Drain = DevDrain
+	}
 	if c.Model == (llm.Ref{}) && settings.Model != "" {
 		c.Model = p.model("model in "+env.get("MIKAN_CONFIG"), settings.Model)
 	}

@@ -34,11 +34,15 @@ type Settings struct {
 	Slack     SlackSettings  `yaml:"slack"`
 	GitHub    GitHubSettings `yaml:"github"`
 
-	// Drain is drain_seconds: how long a stopping process lets work go on that it has begun. Default 20 s, 0 to
-	// 3600 s. An orchestrator's grace period must be longer.
+	// Drain is drain_seconds: how long a stopping process lets work go on that it has begun. Default 5 minutes,
+	// 0 to 3600 s. An orchestrator's grace period must be longer. A dev's default is 20 s: somebody sits
+	// before it.
 	Drain time.Duration `yaml:"-"`
 	// AnswerAge is answer_age_hours: how old a message that was missed may be and still be answered. Default 24 h.
 	AnswerAge time.Duration `yaml:"-"`
+	// Retention is retention_days: how long bookkeeping that has served its purpose is kept before it is pruned. What
+	// was said is never pruned. Default 30 days, at least one.
+	Retention time.Duration `yaml:"-"`
 }
 
 // ModelOverride corrects or adds a model of the catalogue. Absent fields keep the catalogue's value.
@@ -173,12 +177,13 @@ type settingsFile struct {
 	Model          string   `yaml:"model"`
 	DrainSeconds   *float64 `yaml:"drain_seconds"`
 	AnswerAgeHours *float64 `yaml:"answer_age_hours"`
+	RetentionDays  *float64 `yaml:"retention_days"`
 }
 
 // readSettings reads the file; an empty path gives the defaults. Names it does not know are refused, since a misspelt
 // setting that is silently ignored is found out too late.
 func readSettings(path string) (settingsFile, error) {
-	s := settingsFile{Settings: Settings{Drain: DefaultDrain, AnswerAge: DefaultAnswerAge}}
+	s := settingsFile{Settings: Settings{Drain: DefaultDrain, AnswerAge: DefaultAnswerAge, Retention: DefaultRetention}}
 	if path == "" {
 		return s, nil
 	}
@@ -196,6 +201,9 @@ func readSettings(path string) (settingsFile, error) {
 	}
 	if s.AnswerAgeHours != nil {
 		s.AnswerAge = time.Duration(*s.AnswerAgeHours * float64(time.Hour))
+	}
+	if s.RetentionDays != nil {
+		s.Retention = time.Duration(*s.RetentionDays * float64(24*time.Hour))
 	}
 	return s, nil
 }

@@ -129,6 +129,9 @@ func (s Settings) problems() []string {
 	if s.Drain < 0 || s.Drain > time.Hour {
 		all = append(all, "drain_seconds must lie between 0 and 3600.")
 	}
+	if s.Retention < LeastRetention {
+		all = append(all, "retention_days must be at least 1; what is younger may still be needed.")
+	}
 	if s.AnswerAge < 0 {
 		all = append(all, "answer_age_hours is negative; set how old a missed message may be and still be answered.")
 	}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"time"
 
@@ -19,6 +20,10 @@ const (
 	reconcileEvery = 5 * time.Second
 	checkAfter     = 15 * time.Second
 	batch          = 100
+
+	pruneLook  = 10 * time.Minute // how often a process looks whether it is its turn
+	pruneEvery = 24 * time.Hour   // how often one of them prunes
+	pruneName  = "prune"          // of the lease
 )
 
 // Carrier carries out a control row.
@@ -32,8 +37,10 @@ type Sweeper struct {
 	Store      *store.Store
 	Dispatcher *Dispatcher
 	Carrier    Carrier
-	Metrics    *telemetry.Metrics
-	Log        *slog.Logger
+	// Retention is how long what has served its purpose is kept: see Store.Prune.
+	Retention time.Duration
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
 }
 
 // Run sweeps until ctx ends.
@@ -41,6 +48,9 @@ func (s *Sweeper) Run(ctx context.Context) {
 	sweep, reconcile := time.NewTicker(sweepEvery), time.NewTicker(reconcileEvery)
 	defer sweep.Stop()
 	defer reconcile.Stop()
+	prune := time.NewTicker(pruneLook)
+	defer prune.Stop()
+	s.report("prune", s.prune(ctx))
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,6 +59,8 @@ func (s *Sweeper) Run(ctx context.Context) {
 			s.report("sweep", s.sweep(ctx))
 		case <-reconcile.C:
 			s.report("reconcile", s.reconcile(ctx))
+		case <-prune.C:
+			s.report("prune", s.prune(ctx))
 		}
 	}
 }
@@ -116,4 +128,20 @@ func (s *Sweeper) reconcile(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// prune deletes once a day what has served its purpose, in whichever process comes first. The lease outlives its holder
+// on purpose: it is what makes the next day's pruning wait.
+func (s *Sweeper) prune(ctx context.Context) error {
+	_, mine, err := s.Store.TakeLease(ctx, pruneName, rand.Text(), pruneEvery)
+	if err != nil || !mine {
+		return err
+	}
+	pruned, err := s.Store.Prune(ctx, s.Retention)
+	for _, p := range pruned {
+		if p.Rows > 0 {
+			s.Log.Info("pruned", "table", p.Table, "what", p.What, "rows", p.Rows)
+		}
+	}
+	return err
 }

@@ -201,7 +201,7 @@ func settle(ctx context.Context, tx pgx.Tx, id string, with Settlement) (After, 
 		}
 		_, err := tx.Exec(ctx, `
 			UPDATE runs SET state = 'settled', outcome = $2, error_code = nullif($3, ''),
-				error_text = CASE WHEN $2 = 'failed' THEN coalesce(nullif($4, ''), error_text) END,
+				error_text = CASE WHEN $2 = 'failed' THEN coalesce(nullif($4, ''), error_text) END, memory = NULL,
 				last_seq = $5, settled_at = clock_timestamp()
 			WHERE id = $1`, id, string(with.Outcome), string(with.ErrorCode), text.Storable(with.ErrorText), r.LastSeq)
 		if err != nil {

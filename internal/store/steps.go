@@ -213,7 +213,7 @@ func (s *Store) RunMemory(ctx context.Context, runID string) (Memory, bool, erro
 func (s *Store) SetRunMemory(ctx context.Context, runID string, m Memory) error {
 	// Lost with a crash of the database, it is read again.
 	return s.txUnforced(ctx, "recall", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE runs SET memory = coalesce(memory, $2) WHERE id = $1`, runID, m)
+		_, err := tx.Exec(ctx, `UPDATE runs SET memory = coalesce(memory, $2) WHERE id = $1 AND state = 'running'`, runID, m)
 		return err
 	})
 }
