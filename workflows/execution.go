@@ -119,7 +119,7 @@ func (e *execution) close(end ending) error {
 	}
 	e.summary.wait(detached)
 	if late := e.drain(); end.waiting || late {
-		return workflow.NewContinueAsNewError(detached, run.WorkflowType, run.Input{OfficeKey: e.in.OfficeKey, SessionKey: e.in.SessionKey})
+		return continueAsNew(detached, run.Input{OfficeKey: e.in.OfficeKey, SessionKey: e.in.SessionKey})
 	}
 	if end.outcome == run.Stopped {
 		return e.ctx.Err() // "Canceled" in the UI where somebody cancelled; nil after a reset

@@ -197,7 +197,7 @@ func (e *execution) outgrown() bool {
 }
 
 func (e *execution) continueRun(step int) error {
-	return workflow.NewContinueAsNewError(e.ctx, run.WorkflowType, run.Input{
+	return continueAsNew(e.ctx, run.Input{
 		OfficeKey: e.in.OfficeKey, SessionKey: e.in.SessionKey, RunID: e.run.ID, Step: step,
 	})
 }
