@@ -85,7 +85,7 @@ func TestVariablesThatFilesSetAreRead(t *testing.T) {
 	}
 	others := []string{
 		"MIKAN_POSTGRES_PASSWORD",    // compose.yaml's own
-		"MIKAN_KILLS", "MIKAN_WALKS", // the tests'
+		"MIKAN_KILLS", "MIKAN_WALKS", "MIKAN_RECORD", // the tests'
 	}
 	for _, path := range append(files(t, ".", ""), "../README.md") {
 		if strings.HasPrefix(path, "devserver") || strings.HasPrefix(path, "images") || strings.HasSuffix(path, ".go") {

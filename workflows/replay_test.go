@@ -39,7 +39,7 @@ func read(t *testing.T, path string) *historypb.History {
 }
 
 // TestStoredHistoriesReplay guards open runs across a deployment: the workflow code must still make the commands that
-// every released version made. Record new shapes with the command in the README; never replace old ones.
+// every released version made. deployments/record-histories records those of a new release; old ones are never replaced.
 func TestStoredHistoriesReplay(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/histories/*/*.json")

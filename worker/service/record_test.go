@@ -15,7 +15,7 @@ import (
 )
 
 // record writes the history of an execution to the directory that MIKAN_RECORD names, for the replay tests of the
-// workflows: MIKAN_RECORD=$PWD/workflows/testdata/histories/<release> go test ./worker/service -run Shapes
+// workflows; deployments/record-histories sets it.
 func (m *mikan) record(name, workflowID, runID string) {
 	m.Helper()
 	history := m.history(workflowID, runID)
