@@ -92,11 +92,17 @@ type DiscordConfig struct {
 	APIURL   string
 }
 
-// TelegramConfig is TELEGRAM_BOT_TOKEN and TELEGRAM_API_URL.
+// TelegramConfig: TELEGRAM_BOT_TOKEN alone fetches messages by long polling; with TELEGRAM_WEBHOOK_SECRET Telegram
+// posts them to WebhookURL, which is TelegramWebhookPath at MIKAN_PUBLIC_URL. TELEGRAM_API_URL replaces
+// https://api.telegram.org.
 type TelegramConfig struct {
-	BotToken Secret
-	APIURL   string
+	BotToken, WebhookSecret Secret
+	APIURL                  string
+	WebhookURL              string
 }
+
+// TelegramWebhookPath is where the gateway takes Telegram's webhook.
+const TelegramWebhookPath = "/telegram/webhook"
 
 // GitHubConfig is GITHUB_AGENT_TOKEN, GITHUB_WEBHOOK_SECRET and GITHUB_API_URL.
 type GitHubConfig struct {
@@ -193,7 +199,8 @@ func (c Config) Secrets() map[string]string {
 		"ANTHROPIC_API_KEY": c.Anthropic.APIKey, "OPENAI_API_KEY": c.OpenAI.APIKey, "OPENROUTER_API_KEY": c.OpenRouter.APIKey,
 		"SLACK_APP_TOKEN": c.Slack.AppToken, "SLACK_BOT_TOKEN": c.Slack.BotToken, "SLACK_SIGNING_SECRET": c.Slack.SigningSecret,
 		"DISCORD_BOT_TOKEN": c.Discord.BotToken, "TELEGRAM_BOT_TOKEN": c.Telegram.BotToken,
-		"GITHUB_AGENT_TOKEN": c.GitHub.AgentToken, "GITHUB_WEBHOOK_SECRET": c.GitHub.WebhookSecret,
+		"TELEGRAM_WEBHOOK_SECRET": c.Telegram.WebhookSecret,
+		"GITHUB_AGENT_TOKEN":      c.GitHub.AgentToken, "GITHUB_WEBHOOK_SECRET": c.GitHub.WebhookSecret,
 		"TEMPORAL_API_KEY": c.Temporal.APIKey,
 	} {
 		add(name, value.Reveal())

@@ -133,6 +133,10 @@ func TestProblemsAreSentencesThatNameTheVariable(t *testing.T) {
 		"a Slack app without a bot":       {map[string]string{"SLACK_APP_TOKEN": "xapp-1"}, []string{"SLACK_BOT_TOKEN"}},
 		"a Slack bot that hears nothing":  {map[string]string{"SLACK_BOT_TOKEN": "xoxb-1"}, []string{"SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET"}},
 		"exchanged Slack tokens":          {map[string]string{"SLACK_BOT_TOKEN": "xapp-1", "SLACK_APP_TOKEN": "xoxb-1"}, []string{"exchanged"}},
+		"a webhook without an address":    {map[string]string{"TELEGRAM_BOT_TOKEN": "1:t", "TELEGRAM_WEBHOOK_SECRET": "s"}, []string{"TELEGRAM_WEBHOOK_SECRET", "MIKAN_PUBLIC_URL"}},
+		"a webhook without encryption":    {map[string]string{"TELEGRAM_BOT_TOKEN": "1:t", "TELEGRAM_WEBHOOK_SECRET": "s", "MIKAN_PUBLIC_URL": "http://m.example"}, []string{"MIKAN_PUBLIC_URL", "https"}},
+		"a secret that Telegram refuses":  {map[string]string{"TELEGRAM_BOT_TOKEN": "1:t", "TELEGRAM_WEBHOOK_SECRET": "a b", "MIKAN_PUBLIC_URL": "https://m.example"}, []string{"TELEGRAM_WEBHOOK_SECRET", "A-Z"}},
+		"a webhook without a bot":         {map[string]string{"TELEGRAM_WEBHOOK_SECRET": "s", "MIKAN_PUBLIC_URL": "https://m.example"}, []string{"TELEGRAM_BOT_TOKEN"}},
 		"GitHub without its secret":       {map[string]string{"GITHUB_AGENT_TOKEN": "g"}, []string{"GITHUB_WEBHOOK_SECRET"}},
 		"Temporal without a port":         {map[string]string{"TEMPORAL_ADDRESS": "temporal"}, []string{"TEMPORAL_ADDRESS"}},
 		"another database":                {map[string]string{"MIKAN_DATABASE_URL": "mysql://h/d"}, []string{"MIKAN_DATABASE_URL", "Postgres"}},
@@ -278,10 +282,11 @@ func secretEnvironment() map[string]string {
 		"SLACK_APP_TOKEN":            "xapp-hidden",
 		"SLACK_BOT_TOKEN":            "xoxb-hidden",
 		"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Basic otlp-hidden,x=y",
+		"MIKAN_PUBLIC_URL":           "https://mikan.example",
 	}
 	for _, name := range []string{
 		"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "SLACK_SIGNING_SECRET", "DISCORD_BOT_TOKEN",
-		"TELEGRAM_BOT_TOKEN", "GITHUB_AGENT_TOKEN", "GITHUB_WEBHOOK_SECRET", "TEMPORAL_API_KEY", "TEMPORAL_CODEC_AUTH",
+		"TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET", "GITHUB_AGENT_TOKEN", "GITHUB_WEBHOOK_SECRET", "TEMPORAL_API_KEY", "TEMPORAL_CODEC_AUTH",
 	} {
 		env[name] = strings.ToLower(name) + "-hidden"
 	}
@@ -297,7 +302,7 @@ func TestEverySecretIsListedForRedaction(t *testing.T) {
 		values[value] = true
 	}
 	for name, value := range env {
-		if name != "OTEL_EXPORTER_OTLP_HEADERS" && secrets[name] != value {
+		if name != "OTEL_EXPORTER_OTLP_HEADERS" && name != "MIKAN_PUBLIC_URL" && secrets[name] != value {
 			t.Errorf("%s is listed as %q", name, secrets[name])
 		}
 	}

@@ -127,7 +127,10 @@ func (c *Config) fromEnvironment(p *parser) {
 		c.Slack.APIURL += "/" // slack-go appends method names as they are
 	}
 	c.Discord = DiscordConfig{p.secret("DISCORD_BOT_TOKEN"), p.url("DISCORD_API_URL")}
-	c.Telegram = TelegramConfig{p.secret("TELEGRAM_BOT_TOKEN"), p.url("TELEGRAM_API_URL")}
+	c.Telegram = TelegramConfig{BotToken: p.secret("TELEGRAM_BOT_TOKEN"), WebhookSecret: p.secret("TELEGRAM_WEBHOOK_SECRET"), APIURL: p.url("TELEGRAM_API_URL")}
+	if c.Telegram.WebhookSecret != "" && c.PublicURL != "" {
+		c.Telegram.WebhookURL = c.PublicURL + TelegramWebhookPath
+	}
 	c.GitHub = GitHubConfig{p.secret("GITHUB_AGENT_TOKEN"), p.secret("GITHUB_WEBHOOK_SECRET"), p.url("GITHUB_API_URL")}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,8 +75,34 @@ func (c Config) platformProblems() []string {
 	if strings.HasPrefix(c.Slack.AppToken.Reveal(), "xoxb-") || strings.HasPrefix(c.Slack.BotToken.Reveal(), "xapp-") {
 		all = append(all, "SLACK_APP_TOKEN and SLACK_BOT_TOKEN are exchanged; the app token begins with xapp-, the bot token with xoxb-.")
 	}
+	all = append(all, c.telegramProblems()...)
 	if (c.GitHub.AgentToken == "") != (c.GitHub.WebhookSecret == "") {
 		all = append(all, "GITHUB_AGENT_TOKEN and GITHUB_WEBHOOK_SECRET work only together; set the bound account's token and the secret of the webhook.")
+	}
+	return all
+}
+
+// telegramSecret is what Telegram takes as a webhook's secret_token (https://core.telegram.org/bots/api#setwebhook).
+var telegramSecret = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
+
+func (c Config) telegramProblems() []string {
+	var all []string
+	if c.Telegram.WebhookSecret == "" {
+		return nil
+	}
+	if c.Telegram.BotToken == "" {
+		all = append(all, "TELEGRAM_BOT_TOKEN is not set, although TELEGRAM_WEBHOOK_SECRET is; set it to the token that @BotFather gave you.")
+	}
+	if !telegramSecret.MatchString(c.Telegram.WebhookSecret.Reveal()) {
+		all = append(all, "TELEGRAM_WEBHOOK_SECRET is refused by Telegram, which takes 1 to 256 of the characters A-Z, a-z, 0-9, _ and -; "+
+			"make one with `openssl rand -hex 32`.")
+	}
+	if c.PublicURL == "" {
+		all = append(all, "TELEGRAM_WEBHOOK_SECRET is set, but MIKAN_PUBLIC_URL is not; set it to the https address at which Telegram "+
+			"reaches the gateway, or leave the secret out to fetch messages by long polling.")
+	} else if c.Telegram.APIURL == "" && !strings.HasPrefix(c.PublicURL, "https://") {
+		all = append(all, "MIKAN_PUBLIC_URL is no https address, and Telegram posts to no other; change it, or leave "+
+			"TELEGRAM_WEBHOOK_SECRET out to fetch messages by long polling.")
 	}
 	return all
 }

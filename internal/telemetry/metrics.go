@@ -40,6 +40,7 @@ type Metrics struct {
 	toolCalls    *prometheus.CounterVec
 	toolTime     *prometheus.HistogramVec
 	deliveries   *prometheus.CounterVec
+	resent       *prometheus.CounterVec
 	received     *prometheus.CounterVec
 	refused      *prometheus.CounterVec
 	inboxLag     *prometheus.HistogramVec
@@ -93,6 +94,7 @@ func NewMetrics(logger *slog.Logger) (*Metrics, error) {
 	m.toolCalls = counter("tool_calls_total", "Tool calls by outcome.", "tool", "outcome")
 	m.toolTime = histogram("tool_call_duration_seconds", "Time of a tool call.", runBounds, "tool")
 	m.deliveries = counter("deliveries_total", "Visible messages by outcome.", "platform", "outcome")
+	m.resent = counter("deliveries_resent_total", "Visible messages that may stand twice: nobody can tell whether an earlier attempt arrived.", "platform", "part")
 	m.received = counter("messages_received_total", "Platform messages by what became of them.", "platform", "result")
 	m.refused = counter("messages_refused_total", "Platform messages that were not taken in, by reason.", "platform", "reason")
 	m.inboxLag = histogram("inbox_lag_seconds", "Time from storing a trigger to the claim by its run.", runBounds, "platform")
@@ -207,6 +209,16 @@ func (m *Metrics) ToolCalled(tool, outcome string, d time.Duration) {
 // attempt may have arrived.
 func (m *Metrics) Delivered(p office.Platform, outcome string) {
 	m.deliveries.WithLabelValues(platformLabel(p), m.words.label(outcome)).Inc()
+}
+
+// Resent counts a visible message that is sent again although an earlier attempt may have arrived, where the platform
+// gives no means to find out. part is 0 for the first message of an answer.
+func (m *Metrics) Resent(p office.Platform, part int) {
+	which := "first"
+	if part > 0 {
+		which = "later"
+	}
+	m.resent.WithLabelValues(platformLabel(p), which).Inc()
 }
 
 // Received counts a platform message by what became of it: run, logged, command, control, duplicate.

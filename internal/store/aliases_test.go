@@ -1,0 +1,38 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/testenv"
+)
+
+func TestAConversationKeepsItsFirstIDThroughEveryLaterOne(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range [][2]string{{"-1", "-1001"}, {"-1001", "-1002"}, {"-1", "-1001"}} { // the last is a repeat
+		if err := s.Alias(t.Context(), "telegram", step[0], step[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string]string{"-1": "-1", "-1001": "-1", "-1002": "-1", "-7": "-7"} {
+		if got, err := s.FirstID(t.Context(), "telegram", id); err != nil || got != want {
+			t.Errorf("the first id of %s is %s, %v; want %s", id, got, err, want)
+		}
+	}
+	for first, want := range map[string]string{"-1": "-1002", "-7": "-7"} {
+		if got, err := s.NewestID(t.Context(), "telegram", first); err != nil || got != want {
+			t.Errorf("the newest id of %s is %s, %v; want %s", first, got, err, want)
+		}
+	}
+	if got, err := s.FirstID(t.Context(), "slack", "-1001"); err != nil || got != "-1001" {
+		t.Errorf("another platform's id became %s, %v", got, err)
+	}
+}
