@@ -1,18 +1,50 @@
 package markdown
 
-import "unicode/utf8"
+import (
+	"regexp"
+	"unicode/utf8"
+)
+
+// gitHubAtMost is the length of a comment in characters. GitHub's own limit is 65,536; the rest is for what a caller
+// adds.
+const gitHubAtMost = 60_000
 
 // GitHubOptions adapts a rendering to one repository.
 type GitHubOptions struct {
 	Names Names // to "@login" or "@org/team"
 }
 
-// GitHub renders Markdown as the body of a comment. Nothing in it is an HTML comment, so that no text can pass for the
-// marker of a delivery; a caller appends its own marker.
-func GitHub(source string, _ GitHubOptions) string { return source }
+var gitHub = dialect{flavour: strict, angles: entityAngles, autoLinks: true, cellBreak: "<br>", code: unmarked}
 
-// FitsGitHub tells of a part whether its rendering is within 60,000 characters. GitHub's own limit is 65,536; the rest
-// is for what a caller adds.
-func FitsGitHub(o GitHubOptions) func(part string) bool {
-	return func(part string) bool { return utf8.RuneCountInString(GitHub(part, o)) <= 60_000 }
+// GitHub renders Markdown as the body of a comment. HTML within it is text, and so is a comment of HTML: nothing in
+// what it returns can pass for the marker of a delivery, "<!-- mikan:", which a caller appends.
+func GitHub(source string, o GitHubOptions) string {
+	blocks := mapRuns(parse(source, lenient), func(runs []run) []run {
+		return addressed(unlinked(runs, gitHubFollows), o.Names, gitHubNotifies)
+	})
+	return gitHub.write(blocks)
 }
+
+// FitsGitHub tells of a part whether its rendering is within 60,000 characters.
+func FitsGitHub(o GitHubOptions) func(part string) bool {
+	return func(part string) bool { return utf8.RuneCountInString(GitHub(part, o)) <= gitHubAtMost }
+}
+
+// gitHubNotifies tells whether GitHub reads a mention of a person or a team.
+func gitHubNotifies(before rune, name string) bool {
+	return name != "" && (isAlnum(name[0]) || name[0] == '_') && (before >= utf8.RuneSelf || !isAlnum(byte(before)))
+}
+
+// gitHubFollows tells whether GitHub makes a link of an address: of the web, of a mailbox, or of a file beside it.
+func gitHubFollows(dest string) bool {
+	switch scheme(dest) {
+	case "http", "https", "mailto", "":
+		return true
+	}
+	return false
+}
+
+var marker = regexp.MustCompile(`(?i)<(!--\s*mikan:)`)
+
+// unmarked keeps code from holding a marker of ours, by a character without width.
+func unmarked(code string) string { return marker.ReplaceAllString(code, "<"+wordJoiner+"$1") }

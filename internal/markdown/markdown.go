@@ -14,10 +14,3 @@
 //	}
 package markdown
 
-// Names resolves the name of an "@name" in running text, never in code, to a platform's own mention, such as "<@U123>"
-// for "alice". Where it says no, and where it is nil, the text stays text and notifies nobody.
-type Names func(name string) (mention string, ok bool)
-
-// Plain is a text without markup, on as many lines as it had, for notifications and other places that show no
-// formatting. Tables become lines of cells.
-func Plain(source string) string { return source }
