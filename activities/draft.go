@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -18,38 +19,55 @@ const (
 	redraw    = time.Second
 )
 
-// draft shows an answer while it grows, always as a whole. A failed draw is dropped: the final message says it all.
+// placeholder is what a run's message says before there is anything to say.
+const placeholder = "Thinking…"
+
+// draft shows an answer while it grows, always as a whole: the tool calls so far, one line each, and the text below. A
+// failed draw is dropped: the final message says it all.
 type draft struct {
 	mu      sync.Mutex
+	steps   string // Markdown
 	text    strings.Builder
 	changed chan struct{}
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
 
-func (m *Model) startDraft(ctx context.Context, r store.Run) (*draft, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	d := &draft{changed: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
-	how, err := m.Delivery.Redraws(ctx, r)
+func (m *Model) startDraft(ctx context.Context, r store.Run, steps string) (*draft, error) {
+	can, err := m.Delivery.Capabilities(ctx, r)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	if how == adapters.NoRedraws {
+	ctx, cancel := context.WithCancel(ctx)
+	d := &draft{steps: steps, changed: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
+	m.Delivery.Accompany(ctx, r, "is thinking…")
+	if can.Placeholder == adapters.PlaceholderFirst && steps == "" {
+		m.draw(ctx, r, placeholder)
+	}
+	if can.Redraws == adapters.NoRedraws || can.Redraws == "" {
 		close(d.done)
 		return d, nil
+	}
+	if steps != "" {
+		d.changed <- struct{}{}
 	}
 	go func() {
 		defer close(d.done)
 		wait := firstDraw
-		for d.pause(ctx, wait) {
-			if err := m.Delivery.Draw(ctx, r, d.soFar()); err != nil && ctx.Err() == nil {
-				m.Log.Warn("a draft was not shown", "run", r.ID, "code", fault.CodeOf(err))
-			}
-			wait = redraw
+		for d.pause(ctx, wait) && m.draw(ctx, r, d.soFar()) {
+			wait = cmp.Or(can.RedrawEvery, redraw)
 		}
 	}()
 	return d, nil
+}
+
+// draw shows a text; false when there is no message any more that could show it.
+func (m *Model) draw(ctx context.Context, r store.Run, text string) bool {
+	err := m.Delivery.Draw(ctx, r, text)
+	if err != nil && ctx.Err() == nil {
+		m.Log.Warn("a draft was not shown", "run", r.ID, "code", fault.CodeOf(err))
+	}
+	return err == nil || fault.Retryable(fault.CodeOf(err))
 }
 
 // pause waits until there is something new to show and the given time has passed.
@@ -80,7 +98,7 @@ func (d *draft) add(piece string) {
 func (d *draft) soFar() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.text.String()
+	return adapters.Draft(d.steps, d.text.String())
 }
 
 // stop ends the drawing and waits until no draw is under way: what is shown next is final.

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/geminixiang/mikan/activities"
+	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/internal/chatfile"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
@@ -78,7 +79,8 @@ func newToolRun(t *testing.T) *toolRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.tools = &activities.Tools{Store: s, Registry: registry, Workspace: &activities.Workspace{Root: r.workspace}, Metrics: metrics, Log: log}
+	delivery := &adapters.Delivery{Store: s, Metrics: metrics, Log: log}
+	r.tools = &activities.Tools{Store: s, Registry: registry, Workspace: &activities.Workspace{Root: r.workspace}, Delivery: delivery, Metrics: metrics, Log: log}
 	return r
 }
 

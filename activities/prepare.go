@@ -66,7 +66,8 @@ type Claimed struct {
 	ID      string      `json:"id"`
 	Trigger run.Trigger `json:"trigger"`
 	Model   string      `json:"model"`
-	Word    string      `json:"word,omitempty"` // of a command
+	Word    string      `json:"word,omitempty"`  // of a command
+	Files   bool        `json:"files,omitempty"` // files of its messages are to be fetched first
 }
 
 // Prepare claims the oldest waiting trigger of a session. It rejects a session key that does not belong to the office:
@@ -103,7 +104,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareInput) (Prepared, erro
 	switch claim.Kind {
 	case store.ClaimedRun:
 		s.Metrics.Claimed(office.Platform(run.PlatformOf(in.OfficeKey)), time.Since(claim.Run.ReceivedAt))
-		return Prepared{Kind: Ready, Run: Claimed{ID: claim.Run.ID, Trigger: claim.Run.Trigger, Model: claim.Run.Model, Word: claim.Run.Word}}, nil
+		return Prepared{Kind: Ready, Run: Claimed{ID: claim.Run.ID, Trigger: claim.Run.Trigger, Model: claim.Run.Model, Word: claim.Run.Word, Files: claim.Files}}, nil
 	case store.OrphanedRun:
 		return Prepared{Kind: Orphaned, Orphan: claim.Run.ID}, nil
 	case store.BlockedRun:

@@ -124,7 +124,7 @@ func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 		return Thought{Kind: NeedsRoom}, nil
 	}
 	pulse.enter("model")
-	response, spent, err := m.call(ctx, step.Run, ref, request, pulse)
+	response, spent, err := m.call(ctx, step.Run, ref, request, stepLines(step.Run.ID, session.Entries, ""), pulse)
 	if llm.IsContextTooLong(err) && in.Fit != FitByTrimming {
 		return Thought{Kind: NeedsRoom}, nil // the provider counts otherwise than we do
 	}
@@ -201,12 +201,12 @@ func (m *Model) overSpent(ctx context.Context, r store.Run, office settings.Offi
 }
 
 // call makes the one request of this attempt and shows the answer while it grows.
-func (m *Model) call(ctx context.Context, r store.Run, ref llm.Ref, request llm.Request, pulse *pulse) (llm.Response, store.Spent, error) {
+func (m *Model) call(ctx context.Context, r store.Run, ref llm.Ref, request llm.Request, steps string, pulse *pulse) (llm.Response, store.Spent, error) {
 	model, err := m.Providers.Model(ref)
 	if err != nil {
 		return llm.Response{}, store.Spent{}, err
 	}
-	draft, err := m.startDraft(ctx, r)
+	draft, err := m.startDraft(ctx, r, steps)
 	if err != nil {
 		return llm.Response{}, store.Spent{}, err
 	}

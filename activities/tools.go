@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/internal/chatfile"
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
@@ -21,6 +22,7 @@ type Tools struct {
 	Store     *store.Store
 	Registry  *tool.Registry
 	Workspace *Workspace
+	Delivery  *adapters.Delivery
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 }
@@ -110,11 +112,13 @@ func (t *Tools) run(ctx context.Context, step store.Step, chosen tool.Tool, call
 			t.Log.Warn("a process group is not recorded", "run", step.Run.ID, "code", fault.CodeOf(err))
 		}
 	}
+	shown := t.showCall(ctx, step.Run, callID)
 	started := time.Now()
 	failpoint.Hit("tool.before")
 	result, err := chosen.Run(ctx, call)
 	failpoint.Hit("tool.after")
 	took := time.Since(started)
+	shown()
 	kind := store.Returned
 	switch {
 	case ctx.Err() != nil:

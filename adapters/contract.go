@@ -117,6 +117,7 @@ type Capabilities struct {
 	Placeholder Placeholder
 	Waiting     Waiting
 	Strangers   Strangers
+	Lists       Lists
 }
 
 // Repeats tells what a second Post with the same key does.
@@ -172,6 +173,15 @@ type Strangers string
 const (
 	StrangersTold   Strangers = ""     // logged; one short notice a day
 	StrangersUnkept Strangers = "none" // no trace is kept
+)
+
+// Lists tells what it means that an operator lists people or groups.
+type Lists string
+
+// The choices.
+const (
+	ListsDecide Lists = ""       // whoever is listed may talk to mikan, and nobody else
+	ListsNarrow Lists = "narrow" // whoever is listed may, if the platform's own standing admits them, too
 )
 
 // Stage tells whether more of a message will come.

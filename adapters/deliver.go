@@ -2,6 +2,8 @@ package adapters
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -33,6 +35,8 @@ type place struct {
 	outbound Outbound
 	onlyFor  string // the one person who may see it; empty: whoever reads the conversation
 	link     string // stands for LinkMark in what is shown, and is never stored
+	stage    Stage
+	cause    string // the message that is answered
 }
 
 func (d *Delivery) place(ctx context.Context, officeKey string) (place, error) {
@@ -48,34 +52,38 @@ func (d *Delivery) place(ctx context.Context, officeKey string) (place, error) {
 	return place{address: address, outbound: outbound}, nil
 }
 
-// A run's one visible message is its answer, whatever it says in the end: the draft, the answer, or why there is none.
-func answerDelivery(r store.Run, kind store.DeliveryKind, text string) store.Delivery {
+// A run's visible message is its answer, whatever it says in the end: the draft, the answer, or why there is none. What
+// is too long for one message goes on in further parts, each a delivery of its own.
+func answerDelivery(r store.Run, kind store.DeliveryKind, part int, text string) store.Delivery {
 	return store.Delivery{
-		Key: answerKey(r.ID), OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, RunID: r.ID,
-		Kind: kind, Reply: r.Reply, Text: text,
+		Key: run.DeliveryKey(r.ID, fmt.Sprintf("answer/%d", part)), OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, RunID: r.ID,
+		Kind: kind, Part: part, Reply: r.Reply, Text: text,
 	}
 }
 
-func answerKey(runID string) string { return run.DeliveryKey(runID, "answer/0") }
-
-// Redraws tells how a run's platform may show an answer that is not complete.
-func (d *Delivery) Redraws(ctx context.Context, r store.Run) (Redraws, error) {
+// Capabilities tells what a run's platform can do where the run answers.
+func (d *Delivery) Capabilities(ctx context.Context, r store.Run) (Capabilities, error) {
 	p, err := d.place(ctx, r.OfficeKey)
 	if err != nil {
-		return NoRedraws, err
+		return Capabilities{}, err
 	}
-	return p.outbound.Capabilities(p.address).Redraws, nil
+	return p.outbound.Capabilities(p.address), nil
 }
 
-// Draw shows an answer that is still growing: the first call posts it, later ones edit it.
+// Draw shows an answer that is still growing: the first call posts it, later ones edit it. Of a text that is too long
+// for one message, the beginning is shown. not_found means that somebody has deleted the draft: it is drawn no more.
 func (d *Delivery) Draw(ctx context.Context, r store.Run, text string) error {
 	p, err := d.place(ctx, r.OfficeKey)
 	if err != nil {
 		return err
 	}
-	c, err := d.show(ctx, p, answerDelivery(r, store.AnswerDelivery, text))
+	p.stage, p.cause = Growing, r.TriggerMessageID
+	c, err := d.show(ctx, p, answerDelivery(r, store.AnswerDelivery, 0, partsOf(p, text)[0]))
 	if err != nil {
 		return err
+	}
+	if c.State == store.Refused {
+		return fault.New(c.ErrorCode, "%s", c.ErrorText)
 	}
 	c.State = store.Posted
 	ctx, done := begun(ctx)
@@ -104,6 +112,8 @@ func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.
 	if err != nil {
 		return store.After{}, err
 	}
+	p.cause = r.TriggerMessageID
+	defer d.rest(ctx, p, r)
 	said, err := d.Store.RunDeliveries(ctx, r.ID)
 	if err != nil {
 		return store.After{}, err
@@ -114,17 +124,64 @@ func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.
 		}
 		return d.Store.Finish(ctx, runID, nil, end.Settlement)
 	}
-	c, err := d.show(ctx, p, answerDelivery(r, end.Kind, end.Text))
+	return d.finish(ctx, p, r, end)
+}
+
+// finish shows the parts in order: each is confirmed before the next is begun, the last one with the settlement. A part
+// that the platform refuses ends the run as failed.
+func (d *Delivery) finish(ctx context.Context, p place, r store.Run, end Ending) (store.After, error) {
+	parts := partsOf(p, end.Text)
+	for i, text := range parts {
+		delivery := answerDelivery(r, end.Kind, i, text)
+		c, err := d.show(ctx, p, delivery)
+		if err != nil {
+			return store.After{}, err
+		}
+		c.Log = logOf(r, c, end.Kind)
+		settled, stop := begun(ctx)
+		defer stop()
+		switch {
+		case c.State == store.Refused:
+			end.Settlement = store.Settlement{Outcome: run.Failed, ErrorCode: c.ErrorCode, ErrorText: c.ErrorText}
+		case i < len(parts)-1:
+			if err := d.Store.Confirm(settled, c); err != nil {
+				return store.After{}, err
+			}
+			continue
+		}
+		after, err := d.Store.Finish(settled, r.ID, []store.Confirmation{c}, end.Settlement)
+		if err == nil && c.Contested > 0 {
+			d.again(ctx, p, delivery, c)
+		}
+		return after, err
+	}
+	return store.After{}, fault.New(fault.Internal, "an answer has no parts")
+}
+
+// partsOf cuts a text into messages; an empty one is one empty part.
+func partsOf(p place, text string) []string {
+	if parts := p.outbound.Split(text); len(parts) > 0 {
+		return parts
+	}
+	return []string{text}
+}
+
+// again repeats a final edit. An edit of a dead or frozen attempt was in flight when the final one was made, and may have
+// come after it; when its deadline has passed the platform shows the last one for certain.
+func (d *Delivery) again(ctx context.Context, p place, m store.Delivery, c store.Confirmation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*postWithin)
+	defer cancel()
+	select {
+	case <-time.After(c.Contested):
+	case <-ctx.Done():
+		return
+	}
+	err := d.call(ctx, attempt{until: time.Now().Add(postWithin)}, "edit", func(ctx context.Context) error {
+		return p.outbound.Edit(ctx, c.MessageID, outgoing(p, m))
+	})
 	if err != nil {
-		return store.After{}, err
+		d.Log.Warn("a final message could not be repeated", "delivery", m.Key, "code", fault.CodeOf(err))
 	}
-	c.Log = logOf(r, c, end.Kind)
-	if c.State == store.Refused {
-		end.Settlement = store.Settlement{Outcome: run.Failed, ErrorCode: c.ErrorCode, ErrorText: c.ErrorText}
-	}
-	ctx, done := begun(ctx)
-	defer done()
-	return d.Store.Finish(ctx, runID, []store.Confirmation{c}, end.Settlement)
 }
 
 // onlyNotices tells whether a run has said nothing itself, while a notice was posted where somebody stopped it.
@@ -132,7 +189,9 @@ func onlyNotices(said []store.Delivery) bool {
 	return len(said) > 0 && !slices.ContainsFunc(said, isAnswer)
 }
 
-func isAnswer(s store.Delivery) bool { return s.Key == answerKey(s.RunID) }
+func isAnswer(s store.Delivery) bool {
+	return s.Key == run.DeliveryKey(s.RunID, fmt.Sprintf("answer/%d", s.Part))
+}
 
 // CloseNotices rewrites the "Stopping" notices of a run that has settled. It comes after the settlement: whoever posts a
 // notice later finds the run settled, and closes it himself.
@@ -175,19 +234,19 @@ func (d *Delivery) takeBack(ctx context.Context, p place, said []store.Delivery)
 		if !isAnswer(s) || s.State == store.Final || s.State == store.Deleted || s.State == store.Refused {
 			continue
 		}
-		intent, messageID, err := d.resolve(ctx, p, s)
+		at, err := d.resolve(ctx, p, s)
 		if err != nil {
 			return err
 		}
-		if messageID != "" {
-			err := d.call(ctx, p, "delete", func(ctx context.Context) error {
-				return p.outbound.Delete(ctx, messageID, outgoing(p, s))
+		if at.messageID != "" {
+			err := d.call(ctx, at, "delete", func(ctx context.Context) error {
+				return p.outbound.Delete(ctx, at.messageID, outgoing(p, s))
 			})
 			if err != nil && fault.CodeOf(err) != fault.NotFound {
 				return err
 			}
 		}
-		err = d.Store.Confirm(ctx, store.Confirmation{Key: s.Key, Token: intent.Token, State: store.Deleted, MessageID: messageID, Text: s.Text})
+		err = d.Store.Confirm(ctx, store.Confirmation{Key: s.Key, Token: at.Token, State: store.Deleted, MessageID: at.messageID, Text: s.Text})
 		if err != nil {
 			return err
 		}
@@ -218,7 +277,7 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 	if err != nil {
 		return err
 	}
-	p.onlyFor, p.link = n.OnlyFor, n.Link
+	p.onlyFor, p.link, p.cause = n.OnlyFor, n.Link, n.Row.MessageID
 	delivery := store.Delivery{
 		// A message id is unique in its conversation only: Telegram counts from 1 in every chat.
 		Key: run.DeliveryKey(n.Row.OfficeKey+"\x00"+n.Cause, n.What), OfficeKey: n.Row.OfficeKey, SessionKey: n.Row.SessionKey, RunID: n.RunID,
@@ -244,31 +303,38 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 // show brings one message to the platform in the state given and returns what to confirm: Final, or Refused when the
 // platform will never take it.
 func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.Confirmation, error) {
-	intent, messageID, err := d.resolve(ctx, p, m)
+	at, err := d.resolve(ctx, p, m)
 	if err != nil {
 		return store.Confirmation{}, err
 	}
+	intent, messageID := at.Intent, at.messageID
 	c := store.Confirmation{Key: m.Key, Token: intent.Token, State: store.Final, MessageID: messageID, Text: m.Text}
 	switch {
 	case intent.State == store.Final:
 		c.Text = intent.Text
 		return c, nil
 	case messageID == "":
-		err = d.call(ctx, p, "post", func(ctx context.Context) error {
+		err = d.call(ctx, at, "post", func(ctx context.Context) error {
 			var err error
 			c.MessageID, err = p.outbound.Post(ctx, outgoing(p, m))
 			return err
 		})
 	default:
-		err = d.call(ctx, p, "edit", func(ctx context.Context) error {
+		err = d.call(ctx, at, "edit", func(ctx context.Context) error {
 			return p.outbound.Edit(ctx, messageID, outgoing(p, m))
 		})
+		c.Contested = intent.Wait
+		if fault.CodeOf(err) == fault.NotFound && p.stage == Complete {
+			c.MessageID, err = d.anew(ctx, p, m, at)
+		}
 	}
 	platform := p.address.Platform
 	switch {
 	case err == nil:
 		d.Metrics.Delivered(platform, "shown")
 		return c, nil
+	case fault.CodeOf(err) == fault.RateLimited && !intent.Ambiguous:
+		return store.Confirmation{}, errors.Join(err, d.Store.Forgo(ctx, intent))
 	case fault.Retryable(fault.CodeOf(err)) || ctx.Err() != nil:
 		return store.Confirmation{}, err
 	}
@@ -278,29 +344,52 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 	return c, nil
 }
 
+// anew posts a message whose draft somebody has deleted. An earlier attempt may have done so already.
+func (d *Delivery) anew(ctx context.Context, p place, m store.Delivery, at attempt) (messageID string, err error) {
+	messageID, found, err := p.outbound.FindDelivery(ctx, outgoing(p, m), at.CreatedAt)
+	if err != nil || found && messageID != at.MessageID {
+		return messageID, err
+	}
+	err = d.call(ctx, at, "post", func(ctx context.Context) error {
+		messageID, err = p.outbound.Post(ctx, outgoing(p, m))
+		return err
+	})
+	return messageID, err
+}
+
+// attempt is one attempt at a delivery.
+type attempt struct {
+	store.Intent
+	messageID string    // of the message on the platform; empty: there is none
+	until     time.Time // the hard deadline, as this process can measure it: not later than the one in the database
+}
+
 // resolve commits the intent and finds out whether the message is on the platform already: by its confirmation, or,
 // when an earlier attempt left none, by looking there once that attempt's deadline has passed.
-func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (store.Intent, string, error) {
+func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (attempt, error) {
 	promise := store.PostOnce
 	if p.outbound.Capabilities(p.address).Repeats == RepeatsVanish {
 		promise = store.Repeatable
 	}
+	// The clock is read before the intent is committed: a process that stands still in between has less time, not more.
+	asked := time.Now()
 	began, done := begun(ctx)
 	intent, err := d.Store.Intend(began, m, postWithin, promise)
 	done()
+	at := attempt{Intent: intent, messageID: intent.MessageID, until: asked.Add(intent.Wait + postWithin)}
 	if err != nil || intent.MessageID != "" || !intent.Ambiguous || promise == store.Repeatable {
-		return intent, intent.MessageID, err
+		return at, err
 	}
 	select {
 	case <-time.After(intent.Wait):
 	case <-ctx.Done():
-		return intent, "", ctx.Err()
+		return at, ctx.Err()
 	}
 	messageID, found, err := p.outbound.FindDelivery(ctx, outgoing(p, m), intent.CreatedAt)
-	if err != nil || !found {
-		return intent, "", err
+	if found && err == nil {
+		at.messageID = messageID
 	}
-	return intent, messageID, nil
+	return at, err
 }
 
 // begun is the context of a step between an intent and its confirmation. A run that is cancelled finishes it: broken off,
@@ -309,17 +398,24 @@ func begun(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), postWithin)
 }
 
-func (d *Delivery) call(ctx context.Context, p place, what string, do func(context.Context) error) error {
-	ctx, cancel := begun(ctx)
+// call makes one call to the platform within the attempt's hard deadline.
+func (d *Delivery) call(ctx context.Context, at attempt, what string, do func(context.Context) error) error {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.until)
 	defer cancel()
 	failpoint.Hit("platform." + what + ".before")
+	if !time.Now().Before(at.until) {
+		return fault.New(fault.Unavailable, "the attempt's time had passed before the platform was called")
+	}
 	err := do(ctx)
 	failpoint.Hit("platform." + what + ".after")
 	return err
 }
 
 func outgoing(p place, m store.Delivery) Outgoing {
-	o := Outgoing{Address: p.address, SessionKey: m.SessionKey, Reply: m.Reply, Key: m.Key, Markdown: m.Text, OnlyFor: p.onlyFor}
+	o := Outgoing{
+		Address: p.address, SessionKey: m.SessionKey, Reply: m.Reply, Key: m.Key, Markdown: m.Text, Stage: p.stage, Part: m.Part,
+		OnlyFor: p.onlyFor, Cause: p.cause,
+	}
 	if p.link != "" {
 		o.Markdown = strings.Replace(o.Markdown, LinkMark, p.link, 1)
 	}

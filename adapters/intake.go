@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
+	"time"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/jev"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/session"
@@ -24,9 +25,12 @@ type Decision string
 const (
 	Refused   Decision = "refused"   // its ids are not acceptable; nothing was kept
 	Repeated  Decision = "repeated"  // known already: a redelivery
-	Logged    Decision = "logged"    // kept in the chat log; it does not address mikan
+	Own       Decision = "own"       // the echo of what mikan says; its delivery records it
+	Logged    Decision = "logged"    // kept in the chat log; it does not address mikan, or is too old to be answered
 	Revised   Decision = "revised"   // an edit or deletion, kept in the chat log
+	Stranged  Decision = "stranger"  // its author may not talk to mikan
 	Queued    Decision = "queued"    // waits in the inbox for its run
+	Undecided Decision = "undecided" // waits in the inbox for the decision whether it becomes a run
 	Commanded Decision = "commanded" // a word that mikan carries out itself
 )
 
@@ -46,13 +50,19 @@ type Waker interface {
 
 // Intake is the one way in, for every platform.
 type Intake struct {
-	Store   *store.Store
-	Waker   Waker
-	Control *Control
+	Store    *store.Store
+	Waker    Waker
+	Control  *Control
+	Delivery *Delivery
 	// Settings tells what is in force in an office now.
 	Settings func(ctx context.Context, officeKey string) (settings.Office, error)
-	Metrics  *telemetry.Metrics
-	Log      *slog.Logger
+	Access   *Access
+	// Judge decides where an office asks for it whether talk is meant for mikan; nil: it never is.
+	Judge jev.Judge
+	// AnswerAge is how old a message may be and still be answered; zero: any age.
+	AnswerAge time.Duration
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
 }
 
 // Receive takes a message in. When it returns without an error the message is committed, and the platform may be
@@ -77,18 +87,39 @@ func (in *Intake) receive(ctx context.Context, m Message) (Receipt, error) {
 		return Receipt{}, err
 	}
 	receipt := Receipt{OfficeKey: officeKey, SessionKey: m.SessionKey, WorkflowID: run.WorkflowID(officeKey, m.SessionKey)}
-	if m.Change != Created {
+	switch {
+	case isEcho(m):
+		receipt.Decision = Own
+		return receipt, nil
+	case m.Change != Created:
 		return in.revise(ctx, m, receipt)
 	}
-	arrival := arrivalOf(m, officeKey)
-	if arrival.Row != nil && arrival.Row.Word != string(Stop) && arrival.Row.Word != string(StopAll) {
-		in, err := in.Settings(ctx, officeKey)
-		if err != nil {
+	return in.arrive(ctx, m, receipt)
+}
+
+// echoAge is how long a message of mikan's own counts as the echo of a delivery that records it itself. What is found
+// later, in a history that is read again, is logged like anybody's; the log knows those that were delivered.
+const echoAge = 10 * time.Minute
+
+// isEcho recognises what mikan says itself. Its edits are redraws: the delivery records the final text.
+func isEcho(m Message) bool {
+	return m.Author.Kind == store.AuthorMikan && (m.Change == Edited || m.Change == Created && time.Since(m.SentAt) < echoAge)
+}
+
+// arrive takes in a message that is new to mikan.
+func (in *Intake) arrive(ctx context.Context, m Message, receipt Receipt) (Receipt, error) {
+	arrival := arrivalOf(m, receipt.OfficeKey)
+	stranger := false
+	if arrival.Row != nil {
+		if m.Purpose == ForContext || in.tooOld(m) {
+			arrival.Row = nil
+		} else if err := in.consider(ctx, m, &arrival, &stranger); err != nil {
 			return receipt, err
 		}
-		if len(in.Allowed) > 0 && !slices.Contains(in.Allowed, m.Author.ID) {
-			arrival.Row = nil // logged like any talk that is not meant for mikan
-		}
+	}
+	if stranger && in.capabilities(m.Address).Strangers == StrangersUnkept {
+		receipt.Decision = Stranged
+		return receipt, nil
 	}
 	fresh, err := in.Store.Receive(ctx, arrival)
 	switch {
@@ -97,20 +128,50 @@ func (in *Intake) receive(ctx context.Context, m Message) (Receipt, error) {
 	case !fresh:
 		receipt.Decision = Repeated
 		return receipt, nil
+	case stranger:
+		receipt.Decision = Stranged
+		in.turnAway(ctx, m, arrival)
+		return receipt, nil
 	case arrival.Row == nil:
 		receipt.Decision = Logged
 		return receipt, nil
-	case arrival.Row.Kind == store.InboxControl:
-		receipt.Decision = Commanded
-		if err := in.Control.CarryOut(ctx, *arrival.Row); err != nil {
-			in.Log.Warn("a control word waits for the sweeper", "word", arrival.Row.Word, "code", fault.CodeOf(err))
-		}
+	case arrival.Doubt != nil:
+		receipt.Decision = Undecided
+		in.decideSoon(ctx, store.Undecided{InboxRow: *arrival.Row, Doubt: *arrival.Doubt})
 		return receipt, nil
 	}
 	receipt.Decision = Queued
-	receipt.RunID = run.ID(officeKey, m.SessionKey, m.ID, 1)
-	in.wake(ctx, officeKey, m.SessionKey)
+	if arrival.Row.Kind == store.InboxControl {
+		receipt.Decision = Commanded
+	} else {
+		receipt.RunID = run.ID(receipt.OfficeKey, m.SessionKey, m.ID, 1)
+	}
+	in.begin(ctx, *arrival.Row)
 	return receipt, nil
+}
+
+// begin sets going what an inbox row asks for. All of it is best effort: the row is committed, and the sweeper repeats
+// what was left undone.
+func (in *Intake) begin(ctx context.Context, row store.InboxRow) {
+	if row.Kind == store.InboxControl {
+		if err := in.Control.CarryOut(ctx, row); err != nil {
+			in.Log.Warn("a control word waits for the sweeper", "code", fault.CodeOf(err))
+		}
+		return
+	}
+	in.wake(ctx, row.OfficeKey, row.SessionKey)
+	in.Delivery.acknowledge(ctx, row)
+}
+
+func (in *Intake) tooOld(m Message) bool {
+	return in.AnswerAge > 0 && time.Since(m.SentAt) > in.AnswerAge
+}
+
+func (in *Intake) capabilities(at office.Address) Capabilities {
+	if outbound, ok := in.Delivery.Outbounds[at.Platform]; ok {
+		return outbound.Capabilities(at)
+	}
+	return Capabilities{}
 }
 
 // wake is best effort: the row is committed, and the sweeper wakes what was not woken.
@@ -143,8 +204,11 @@ func identify(m Message) (string, error) {
 
 func arrivalOf(m Message, officeKey string) store.Arrival {
 	word := NoWord
-	if m.Author.Kind == store.AuthorHuman {
+	if m.Author.Kind == store.AuthorHuman && m.Purpose == ForAnswer {
 		word = ParseWord(m.Text)
+	}
+	if word != NoWord && word != Stop && word != StopAll && m.Audience == store.Shared && (m.Addressed == NotAddressed || m.Addressed == Ambient) {
+		word = NoWord // said among people, or to another bot
 	}
 	kind := store.ChatMessageKind
 	if word != NoWord {
@@ -185,7 +249,7 @@ func arrivalOf(m Message, officeKey string) store.Arrival {
 }
 
 // revise records an edit or a deletion. The run of a message that still waits reads the newest text; one whose run is
-// going changes the log only.
+// going changes the log only. An edit starts a run when it is the edit that mentions mikan.
 func (in *Intake) revise(ctx context.Context, m Message, receipt Receipt) (Receipt, error) {
 	changed, err := in.Store.Revise(ctx, store.Revision{
 		OfficeKey: receipt.OfficeKey, MessageID: m.ID, Text: m.Text, Deleted: m.Change == Deleted,
@@ -197,6 +261,41 @@ func (in *Intake) revise(ctx context.Context, m Message, receipt Receipt) (Recei
 	if changed {
 		receipt.Decision = Revised
 	}
+	if m.Change == Deleted || m.Addressed != Mention || m.Author.Kind != store.AuthorHuman {
+		return receipt, nil
+	}
+	if !changed {
+		_, err := in.Store.ChatMessage(ctx, receipt.OfficeKey, m.ID)
+		if fault.CodeOf(err) == fault.NotFound {
+			m.Change = Created // mikan has never seen the message that was edited
+			return in.arrive(ctx, m, receipt)
+		}
+		return receipt, err
+	}
+	return in.call(ctx, m, receipt)
+}
+
+// call makes an edit that mentions mikan a trigger, unless the message has had its run.
+func (in *Intake) call(ctx context.Context, m Message, receipt Receipt) (Receipt, error) {
+	answered, err := in.Store.Answers(ctx, receipt.OfficeKey, m.ID)
+	if err != nil || answered || in.tooOld(m) {
+		return receipt, err
+	}
+	arrival, stranger := arrivalOf(m, receipt.OfficeKey), false
+	if err := in.consider(ctx, m, &arrival, &stranger); err != nil || arrival.Row == nil || arrival.Row.Kind != store.InboxTrigger {
+		return receipt, err
+	}
+	fresh, err := in.Store.QueueLate(ctx, arrival)
+	switch {
+	case err != nil || !fresh:
+		return receipt, err
+	case arrival.Doubt != nil:
+		receipt.Decision = Undecided
+		in.decideSoon(ctx, store.Undecided{InboxRow: *arrival.Row, Doubt: *arrival.Doubt})
+		return receipt, nil
+	}
+	receipt.Decision, receipt.RunID = Queued, run.ID(receipt.OfficeKey, m.SessionKey, m.ID, 1)
+	in.begin(ctx, *arrival.Row)
 	return receipt, nil
 }
 

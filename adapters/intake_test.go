@@ -73,7 +73,9 @@ func newPipelines(t testing.TB) *pipelines {
 	p.delivery = &adapters.Delivery{Store: s, Metrics: metrics, Log: log, Outbounds: map[office.Platform]adapters.Outbound{office.Terminal: terminal.Outbound{}}}
 	inForce := func(context.Context, string) (settings.Office, error) { return p.settings, nil }
 	control := &adapters.Control{Store: s, Delivery: p.delivery, Canceller: p.temporal, Settings: inForce}
-	p.intake = &adapters.Intake{Store: s, Waker: p.temporal, Control: control, Settings: inForce, Metrics: metrics, Log: log}
+	p.intake = &adapters.Intake{
+		Store: s, Waker: p.temporal, Control: control, Delivery: p.delivery, Access: &adapters.Access{Store: s}, Settings: inForce, Metrics: metrics, Log: log,
+	}
 	return p
 }
 
@@ -237,7 +239,7 @@ func TestOnlyThoseWhoAreAllowedGetARun(t *testing.T) {
 	}
 	stranger := p.message("C1", "C1", "hello")
 	stranger.Author.ID = "eve"
-	if got := p.receive(stranger).Decision; got != adapters.Logged {
+	if got := p.receive(stranger).Decision; got != adapters.Stranged {
 		t.Errorf("who is not: %s", got)
 	}
 	stranger = p.message("C1", "C1", "stop")

@@ -19,7 +19,6 @@ import (
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/web"
 )
 
@@ -47,11 +46,11 @@ func (c *cli) askCommand() *cobra.Command {
 				return err
 			}
 			defer b.Close()
-			metrics, err := telemetry.NewMetrics(b.Log)
+			all, err := pipelines(b)
 			if err != nil {
 				return err
 			}
-			a := &asker{backend: b, intake: platforms.New(b, metrics).Intake, live: io.Discard}
+			a := &asker{backend: b, intake: all.Intake, live: io.Discard}
 			if !asJSON && term.IsTerminal(int(os.Stdout.Fd())) {
 				a.live = os.Stdout
 			}
@@ -278,14 +277,29 @@ func (a *asker) unserved() error {
 	return &exitError{exitUnserved}
 }
 
-// draftPrinter shows a growing answer by printing what is new.
+// draftPrinter shows a growing answer by printing what is new: each tool call on a line of its own, then the text. The
+// calls disappear from the final message, which is the text alone.
 type draftPrinter struct {
 	out   io.Writer
-	shown string
+	calls map[string]bool
+	shown string // of the text
 }
 
-func (d *draftPrinter) show(text string) {
-	if rest, grown := strings.CutPrefix(text, d.shown); grown && rest != "" && d.out != io.Discard {
+func (d *draftPrinter) show(draft string) {
+	if d.out == io.Discard {
+		return
+	}
+	calls, text := adapters.CutCalls(draft)
+	for _, line := range calls {
+		if !d.calls[line] && d.shown == "" {
+			_, _ = fmt.Fprintln(d.out, line)
+		}
+		if d.calls == nil {
+			d.calls = map[string]bool{}
+		}
+		d.calls[line] = true
+	}
+	if rest, grown := strings.CutPrefix(text, d.shown); grown && rest != "" {
 		_, _ = fmt.Fprint(d.out, rest)
 		d.shown = text
 	}

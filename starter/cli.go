@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/secret"
@@ -36,6 +37,15 @@ func (c *cli) open(ctx context.Context) (*backend.Backend, error) {
 	}
 	log := quiet(cfg)
 	return backend.Open(ctx, cfg, log, backend.Instruments{TemporalLog: telemetry.TemporalLogger(log)})
+}
+
+// pipelines wires the platforms for one command.
+func pipelines(b *backend.Backend) (*platforms.Platforms, error) {
+	metrics, err := telemetry.NewMetrics(b.Log)
+	if err != nil {
+		return nil, err
+	}
+	return platforms.New(b, metrics)
 }
 
 // store connects to the database alone, for commands that only look.

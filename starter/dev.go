@@ -124,7 +124,10 @@ func (d *dev) serve(ctx context.Context, stack *devstack.Stack) error {
 		return err
 	}
 	p.Config.PublicURL = d.publicURL()
-	all := platforms.New(p.Backend, p.Metrics)
+	all, err := platforms.New(p.Backend, p.Metrics)
+	if err != nil {
+		return err
+	}
 	worker, err := service.Start(ctx, service.Options{
 		Backend: p.Backend, Platforms: all, Metrics: p.Metrics, Fallback: sandbox.HostLoudly,
 		Say: func(what string) { say("WARNING: %s", what) },
@@ -141,9 +144,14 @@ func (d *dev) serve(ctx context.Context, stack *devstack.Stack) error {
 	group, ctx := errgroup.WithContext(ctx)
 	mux := http.NewServeMux()
 	p.Health.Mount(mux)
+	gateway := all.Gateway(mux, p.Health)
 	web.New(ctx, p.Store, p.Log).Mount(mux)
 	group.Go(func() error { return telemetry.Serve(ctx, d.gateway, mux, drain, p.Log) })
 	group.Go(func() error { return telemetry.Serve(ctx, d.worker, p.Health.Handler(), drain, p.Log) })
+	group.Go(func() error {
+		gateway.Run(ctx)
+		return nil
+	})
 	if d.prompt != nil {
 		group.Go(func() error {
 			defer end()

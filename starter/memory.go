@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
@@ -17,7 +18,6 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/text"
 	"github.com/geminixiang/mikan/internal/workfile"
-	"github.com/geminixiang/mikan/worker/service"
 )
 
 func (c *cli) memoryCommand() *cobra.Command {
@@ -242,7 +242,7 @@ func (c *cli) memoryScoreCommand() *cobra.Command {
 			if !on {
 				return fault.New(fault.Invalid, "there is no decision model. %s", config.JevMend)
 			}
-			judge, err := service.Judge(cfg, nil)
+			judge, err := backend.Judge(cfg, nil)
 			if err != nil {
 				return err
 			}

@@ -6,9 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/fault"
-	"github.com/geminixiang/mikan/internal/telemetry"
 )
 
 func (c *cli) runRetryCommand() *cobra.Command {
@@ -29,11 +27,11 @@ process sees it first starts it; 5 there is no such run.`,
 				return err
 			}
 			defer b.Close()
-			metrics, err := telemetry.NewMetrics(b.Log)
+			all, err := pipelines(b)
 			if err != nil {
 				return err
 			}
-			retried, err := platforms.New(b, metrics).Intake.Retry(cmd.Context(), args[0])
+			retried, err := all.Intake.Retry(cmd.Context(), args[0])
 			if fault.CodeOf(err) == fault.Conflict {
 				fmt.Fprintln(os.Stderr, "mikan: "+err.Error())
 				return &exitError{exitRefused}

@@ -8,9 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/telemetry"
 )
 
 func (c *cli) runCommand() *cobra.Command {
@@ -150,11 +148,11 @@ func (c *cli) runStopCommand() *cobra.Command {
 				return err
 			}
 			defer b.Close()
-			metrics, err := telemetry.NewMetrics(b.Log)
+			all, err := pipelines(b)
 			if err != nil {
 				return err
 			}
-			r, err := platforms.New(b, metrics).Control.StopRun(cmd.Context(), args[0])
+			r, err := all.Control.StopRun(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -42,6 +42,11 @@ func (c *cli) serve(ctx context.Context) error {
 	if p.Config.PublicURL == "" {
 		p.Config.PublicURL = "http://" + ln.Addr().String()
 	}
+	all, err := platforms.New(p.Backend, p.Metrics)
+	if err != nil {
+		return err
+	}
+	gateway := all.Gateway(mux, p.Health)
 	group, ctx := errgroup.WithContext(ctx)
 	web.New(ctx, p.Store, log).Mount(mux)
 	group.Go(func() error { return telemetry.Serve(ctx, ln, mux, cfg.Settings.Drain, log) })
@@ -54,8 +59,12 @@ func (c *cli) serve(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		log.Info("the gateway is ready", "config", cfg, "address", "http://"+ln.Addr().String())
-		platforms.New(p.Backend, p.Metrics).Sweeper.Run(ctx)
+		all.Sweeper.Run(ctx)
 		p.Health.Drain()
+		return nil
+	})
+	group.Go(func() error {
+		gateway.Run(ctx)
 		return nil
 	})
 	return group.Wait()

@@ -69,8 +69,12 @@ func run(ctx context.Context, dataDir string) error {
 		if err := p.AwaitTemporal(ctx, say); err != nil {
 			return err
 		}
+		all, err := platforms.New(p.Backend, p.Metrics)
+		if err != nil {
+			return err
+		}
 		s, err := service.Start(ctx, service.Options{
-			Backend: p.Backend, Platforms: platforms.New(p.Backend, p.Metrics), Metrics: p.Metrics, Fallback: sandbox.Refuse, Say: say,
+			Backend: p.Backend, Platforms: all, Metrics: p.Metrics, Fallback: sandbox.Refuse, Say: say,
 		})
 		if err != nil {
 			return err

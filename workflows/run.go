@@ -42,6 +42,9 @@ func Run(ctx workflow.Context, in run.Input) error {
 	case run.MemoryWord:
 		return e.close(e.showMemory())
 	}
+	if e.run.Files {
+		e.fetchFiles()
+	}
 	step, err := e.work(in.Step)
 	if workflow.IsContinueAsNewError(err) {
 		return err
@@ -113,6 +116,13 @@ func (e *execution) callModel(in activities.ThinkInput) (activities.Thought, err
 	err := workflow.ExecuteActivity(ctx, model.Think, in).Get(ctx, &thought)
 	e.progress.ended(workflow.Now(e.ctx).Sub(started), thought.Tokens, err)
 	return thought, err
+}
+
+// fetchFiles has the files of the run's messages brought into the workspace. What goes wrong is told to the model: a
+// missing file never keeps an answer back.
+func (e *execution) fetchFiles() {
+	ctx := with(e.ctx, toolClass, run.ToolsQueue(e.queue), "fetch files")
+	_ = workflow.ExecuteActivity(ctx, tools.Files, activities.FilesInput{RunID: e.run.ID}).Get(ctx, nil)
 }
 
 // recall has the memory read where the workspace is, for a model call on a worker that has none.

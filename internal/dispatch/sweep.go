@@ -17,6 +17,7 @@ const (
 	wakeAfter      = 2 * time.Second  // a committed row whose wake-up was lost
 	wakeAgainAfter = 30 * time.Second // a row that was woken and still waits, mostly behind a run
 	controlAfter   = 2 * time.Second
+	decideAfter    = 5 * time.Second // a decision takes a call or two
 	reconcileEvery = 5 * time.Second
 	checkAfter     = 15 * time.Second
 	batch          = 100
@@ -31,12 +32,18 @@ type Carrier interface {
 	CarryOut(ctx context.Context, row store.InboxRow) error
 }
 
+// Decider finds out whether an undecided row becomes a run.
+type Decider interface {
+	Decide(ctx context.Context, u store.Undecided) error
+}
+
 // Sweeper repeats whatever a dying process may have left undone between the database and Temporal. Every process runs
 // one; none is special, and two at once do no harm.
 type Sweeper struct {
 	Store      *store.Store
 	Dispatcher *Dispatcher
 	Carrier    Carrier
+	Decider    Decider
 	// Retention is how long what has served its purpose is kept: see Store.Prune.
 	Retention time.Duration
 	Metrics   *telemetry.Metrics
@@ -86,6 +93,16 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 		s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
 		if err := s.Carrier.CarryOut(ctx, row); err != nil {
 			s.report("control", err)
+		}
+	}
+	undecided, err := s.Store.Undecideds(ctx, decideAfter, batch)
+	if err != nil {
+		return err
+	}
+	for _, row := range undecided {
+		s.Metrics.Recovered(telemetry.Sweeper, "decision", 1)
+		if err := s.Decider.Decide(ctx, row); err != nil {
+			s.report("decision", err)
 		}
 	}
 	sessions, err := s.Store.Unwoken(ctx, wakeAfter, wakeAgainAfter, batch)

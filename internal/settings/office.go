@@ -15,13 +15,14 @@ type Office struct {
 	Admins        []string
 	Allowed       []string // empty: whoever the platform's own rules admit
 	Tools         map[string]config.Switch
+	AutoReply     config.AutoReply
 	SpendLimitUSD float64 // a day in Zone; 0 = no limit
 }
 
 // Effective combines what the store holds for the installation and for an office with the configuration. A value that
 // cannot be read counts as not set: it was stored by a version that knew better.
 func Effective(c config.Settings, platform string, installation, office map[string]json.RawMessage) Office {
-	e := Office{Instructions: c.Instructions, Zone: time.UTC, Tools: map[string]config.Switch{}, SpendLimitUSD: c.SpendLimitUSD}
+	e := Office{Instructions: c.Instructions, Zone: time.UTC, Tools: map[string]config.Switch{}, AutoReply: c.AutoReply, SpendLimitUSD: c.SpendLimitUSD}
 	for p, ids := range c.Admins {
 		if string(p) == platform {
 			e.Admins = append(e.Admins, ids...)
@@ -65,6 +66,10 @@ func (e *Office) apply(stored map[string]json.RawMessage) {
 	}
 	read(Model, &e.Model)
 	read(Allowed, &e.Allowed)
+	read(AutoReply, &e.AutoReply)
+	if e.AutoReply == "" {
+		e.AutoReply = config.AutoReplyOff
+	}
 	read(SpendLimit, &e.SpendLimitUSD)
 }
 

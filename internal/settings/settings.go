@@ -29,6 +29,7 @@ const (
 	Admins       Name = "admins"       // list of the platform's user ids
 	Allowed      Name = "allowed"      // list of the platform's user ids; the others are not answered
 	Tools        Name = "tools"        // object of tool name to "on" or "off"
+	AutoReply    Name = "auto-reply"   // "on", "off" or "jev": whether talk in a shared channel is answered without a mention
 	SpendLimit   Name = "spend-limit"  // US dollars a day in the office's time zone, as a number; 0 = no limit
 )
 
@@ -48,6 +49,7 @@ func All() []Setting {
 		{Admins, "user ids, separated by commas", parseIDs},
 		{Allowed, "user ids, separated by commas", parseIDs},
 		{Tools, "name=on or name=off, separated by commas", parseTools},
+		{AutoReply, "off, on, or jev to have the decision model judge", parseAutoReply},
 		{SpendLimit, "US dollars a day, 0 for no limit", parseDollars},
 	}
 }
@@ -135,6 +137,14 @@ func parseTools(text string) (any, error) {
 		tools[name] = s
 	}
 	return tools, nil
+}
+
+func parseAutoReply(text string) (any, error) {
+	switch mode := config.AutoReply(strings.ToLower(text)); mode {
+	case config.AutoReplyOff, config.AutoReplyOn, config.AutoReplyJev:
+		return mode, nil
+	}
+	return nil, fault.New(fault.Invalid, "%q is none of off, on and jev", text)
 }
 
 var amount = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,6})?$`)

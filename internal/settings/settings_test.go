@@ -39,7 +39,7 @@ func TestSettingsAreKeptAsWritten(t *testing.T) {
 func TestWhatIsNoValueIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, says string }{
-		{"colour", "red", "model, instructions, timezone, admins, allowed, tools, spend-limit"},
+		{"colour", "red", "model, instructions, timezone, admins, allowed, tools, auto-reply, spend-limit"},
 		{"Model", "demo/demo", "there is no setting"},
 		{"model", "gpt", "provider/model"},
 		{"model", "", "provider/model"},

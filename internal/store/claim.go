@@ -36,6 +36,7 @@ const (
 type Claim struct {
 	Kind    ClaimKind
 	Run     Run
+	Files   bool // files that it brings in are to be fetched
 	WaitFor string
 }
 
@@ -136,12 +137,18 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 		ID: runID, OfficeKey: row.OfficeKey, SessionKey: row.SessionKey, SessionID: opened.Session.ID, Epoch: opened.Session.Epoch,
 		Trigger: row.Trigger, Word: row.Word, TriggerMessageID: row.MessageID, Attempt: row.Attempt, Reply: row.Reply,
 		WorkflowID: by.WorkflowID, OriginRunID: by.OriginRun, TemporalRunID: by.RunID, State: Running, Model: with.Model,
-		FirstSeq: entries[len(entries)-1].Seq, LastSeq: entries[len(entries)-1].Seq, ReceivedAt: row.ReceivedAt,
+		FirstSeq: entries[len(entries)-1].Seq, LastSeq: entries[len(entries)-1].Seq, ReceivedAt: row.ReceivedAt, Marked: row.Marked,
 	}
 	if err := insertRun(ctx, tx, claimed); err != nil {
 		return Claim{}, err
 	}
-	return Claim{Kind: ClaimedRun, Run: claimed}, deleteInbox(ctx, tx, row.ID)
+	files := false
+	if row.Trigger != run.Command && (len(trigger.Attachments) > 0 || len(entries) > 1) {
+		if files, err = filesPending(ctx, tx, row.OfficeKey, entries); err != nil {
+			return Claim{}, err
+		}
+	}
+	return Claim{Kind: ClaimedRun, Run: claimed, Files: files}, deleteInbox(ctx, tx, row.ID)
 }
 
 // promptSlot is where a run's trigger is kept.

@@ -66,8 +66,8 @@ func scanDelivery(row pgx.Row) (Delivery, error) {
 // Intent is an attempt's right to post one delivery.
 type Intent struct {
 	Delivery
-	// Ambiguous: an earlier attempt may have posted it. Wait is how long until that attempt's deadline has passed and
-	// the platform can be searched.
+	// Ambiguous: an earlier attempt may have posted it. Wait is how long until that attempt's deadline has passed: the
+	// platform can then be searched, and no edit of that attempt's comes any more. Zero when no attempt is in flight.
 	Ambiguous bool
 	Wait      time.Duration
 }
@@ -107,12 +107,22 @@ func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, pr
 			VALUES ($1, $2, $3, nullif($4, ''), $5, $6, $7, 'intended', $8, clock_timestamp() + make_interval(secs => $9), nullif($10, ''))
 			ON CONFLICT (key) DO UPDATE SET token = deliveries.token + 1, updated_at = clock_timestamp(),
 				deadline = greatest(deliveries.deadline, clock_timestamp()) + make_interval(secs => $9),
+				state = CASE WHEN deliveries.state = 'deleted' THEN 'intended' ELSE deliveries.state END,
 				text = CASE WHEN deliveries.state = 'final' THEN deliveries.text ELSE excluded.text END,
 				kind = CASE WHEN deliveries.state = 'final' THEN deliveries.kind ELSE excluded.kind END
 			RETURNING `+deliveryColumns, d.Key, d.OfficeKey, d.SessionKey, d.RunID, d.Kind, d.Part, d.Reply, text.Storable(d.Text), within.Seconds(), d.CauseID))
 		return err
 	})
 	return intent, err
+}
+
+// Forgo gives an intent back that the platform has refused for now, and so has not carried out for certain: the next
+// attempt need not look for it.
+func (s *Store) Forgo(ctx context.Context, i Intent) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE deliveries SET deadline = NULL, state = CASE WHEN state = 'intended' THEN 'deleted' ELSE state END
+		WHERE key = $1 AND token = $2`, i.Key, i.Token)
+	return translate(err)
 }
 
 // Confirmation is what became of an intent.
@@ -125,6 +135,8 @@ type Confirmation struct {
 	ErrorCode fault.Code
 	ErrorText string
 	Log       *ChatMessage // the chat log row, for a final or refused state; written in the same transaction
+	// Contested is how long an edit by an earlier attempt may still come after this one; it is not stored.
+	Contested time.Duration
 }
 
 // Confirm records what became of an intent, together with the chat log row. An overtaken attempt is refused. What is

@@ -32,13 +32,15 @@ type InboxRow struct {
 	Attempt    int             `json:"attempt"`
 	Reply      json.RawMessage `json:"reply"`
 	ReceivedAt time.Time       `json:"received_at"`
+	// Marked: the message carries a sign that it waits.
+	Marked bool `json:"marked,omitempty"`
 }
 
-const inboxColumns = `id, office_key, session_key, kind, trigger, word, message_id, attempt, reply, received_at`
+const inboxColumns = `id, office_key, session_key, kind, trigger, word, message_id, attempt, reply, received_at, marked`
 
 func scanInbox(row pgx.Row) (InboxRow, error) {
 	var r InboxRow
-	err := row.Scan(&r.ID, &r.OfficeKey, &r.SessionKey, &r.Kind, &r.Trigger, &r.Word, &r.MessageID, &r.Attempt, &r.Reply, &r.ReceivedAt)
+	err := row.Scan(&r.ID, &r.OfficeKey, &r.SessionKey, &r.Kind, &r.Trigger, &r.Word, &r.MessageID, &r.Attempt, &r.Reply, &r.ReceivedAt, &r.Marked)
 	return r, err
 }
 
@@ -47,6 +49,7 @@ type Arrival struct {
 	Office  Office
 	Message ChatMessage
 	Row     *InboxRow // nil: logged only
+	Doubt   *Doubt    // set: the row is undecided
 }
 
 // errKnown ends a transaction that found the message logged already.
@@ -69,7 +72,7 @@ func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) 
 		if a.Row == nil {
 			return nil
 		}
-		return queue(ctx, tx, a.Row)
+		return queue(ctx, tx, a.Row, a.Doubt)
 	})
 	if errors.Is(err, errKnown) {
 		return false, nil
@@ -77,16 +80,27 @@ func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) 
 	return err == nil, err
 }
 
+// QueueLate queues a message that the log has already; false when it waits or waited as the same attempt.
+func (s *Store) QueueLate(ctx context.Context, a Arrival) (fresh bool, err error) {
+	err = s.tx(ctx, "queue_late", func(tx pgx.Tx) error {
+		err := queue(ctx, tx, a.Row, a.Doubt)
+		fresh = a.Row.ID != 0
+		return err
+	})
+	return fresh, err
+}
+
 // queue inserts a row and fills in its id and time; a row that is there already stays as it is, and leaves them zero.
-func queue(ctx context.Context, tx pgx.Tx, r *InboxRow) error {
+func queue(ctx context.Context, tx pgx.Tx, r *InboxRow, doubt *Doubt) error {
 	if r.Reply == nil {
 		r.Reply = json.RawMessage(`{}`)
 	}
 	r.Attempt = max(r.Attempt, 1)
 	_, err := found(tx.QueryRow(ctx, `
-		INSERT INTO inbox (office_key, session_key, kind, trigger, word, message_id, attempt, reply)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING id, received_at`,
-		r.OfficeKey, r.SessionKey, r.Kind, r.Trigger, r.Word, r.MessageID, r.Attempt, r.Reply).Scan(&r.ID, &r.ReceivedAt))
+		INSERT INTO inbox (office_key, session_key, kind, trigger, word, message_id, attempt, reply, state, doubt)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $9::jsonb IS NULL THEN 'waiting' ELSE 'undecided' END, $9)
+		ON CONFLICT DO NOTHING RETURNING id, received_at`,
+		r.OfficeKey, r.SessionKey, r.Kind, r.Trigger, r.Word, r.MessageID, r.Attempt, r.Reply, doubt).Scan(&r.ID, &r.ReceivedAt))
 	return err
 }
 
@@ -124,7 +138,7 @@ func (s *Store) Unwoken(ctx context.Context, fresh, patience time.Duration, limi
 func (s *Store) Controls(ctx context.Context, age time.Duration, limit int) ([]InboxRow, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+inboxColumns+` FROM inbox
-		WHERE kind = 'control' AND received_at < clock_timestamp() - make_interval(secs => $1)
+		WHERE kind = 'control' AND state = 'waiting' AND received_at < clock_timestamp() - make_interval(secs => $1)
 		ORDER BY id LIMIT $2`, age.Seconds(), limit)
 	if err != nil {
 		return nil, translate(err)

@@ -53,29 +53,30 @@ type Run struct {
 	ReceivedAt       time.Time       `json:"received_at"`
 	StartedAt        time.Time       `json:"started_at"`
 	SettledAt        *time.Time      `json:"settled_at,omitempty"`
+	Marked           bool            `json:"-"` // its message carried a sign that it waits
 }
 
 const runColumns = `id, office_key, session_key, session_id, epoch, trigger, word, trigger_message_id, attempt, reply, workflow_id,
 	origin_run_id, temporal_run_id, state, coalesce(outcome, ''), coalesce(error_code, ''), coalesce(error_text, ''), model,
 	first_seq, last_seq, steps, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros, model_ms, tool_ms,
-	received_at, started_at, settled_at`
+	received_at, started_at, settled_at, marked`
 
 func scanRun(row pgx.Row) (Run, error) {
 	var r Run
 	err := row.Scan(&r.ID, &r.OfficeKey, &r.SessionKey, &r.SessionID, &r.Epoch, &r.Trigger, &r.Word, &r.TriggerMessageID, &r.Attempt,
 		&r.Reply, &r.WorkflowID, &r.OriginRunID, &r.TemporalRunID, &r.State, &r.Outcome, &r.ErrorCode, &r.ErrorText, &r.Model,
 		&r.FirstSeq, &r.LastSeq, &r.Steps, &r.Usage.Input, &r.Usage.Output, &r.Usage.CacheRead, &r.Usage.CacheWrite, &r.CostMicros,
-		&r.ModelMS, &r.ToolMS, &r.ReceivedAt, &r.StartedAt, &r.SettledAt)
+		&r.ModelMS, &r.ToolMS, &r.ReceivedAt, &r.StartedAt, &r.SettledAt, &r.Marked)
 	return r, err
 }
 
 func insertRun(ctx context.Context, tx pgx.Tx, r Run) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO runs (id, office_key, session_key, session_id, epoch, trigger, word, trigger_message_id, attempt, reply,
-			workflow_id, origin_run_id, temporal_run_id, state, model, first_seq, last_seq, received_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'running', $14, $15, $16, $17)`,
+			workflow_id, origin_run_id, temporal_run_id, state, model, first_seq, last_seq, received_at, marked)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'running', $14, $15, $16, $17, $18)`,
 		r.ID, r.OfficeKey, r.SessionKey, r.SessionID, r.Epoch, r.Trigger, r.Word, r.TriggerMessageID, r.Attempt, r.Reply,
-		r.WorkflowID, r.OriginRunID, r.TemporalRunID, r.Model, r.FirstSeq, r.LastSeq, r.ReceivedAt)
+		r.WorkflowID, r.OriginRunID, r.TemporalRunID, r.Model, r.FirstSeq, r.LastSeq, r.ReceivedAt, r.Marked)
 	return err
 }
 
@@ -201,7 +202,7 @@ func settle(ctx context.Context, tx pgx.Tx, id string, with Settlement) (After, 
 		}
 		_, err := tx.Exec(ctx, `
 			UPDATE runs SET state = 'settled', outcome = $2, error_code = nullif($3, ''),
-				error_text = CASE WHEN $2 = 'failed' THEN coalesce(nullif($4, ''), error_text) END, memory = NULL,
+				error_text = CASE WHEN $2 = 'failed' THEN coalesce(nullif($4, ''), error_text) END,
 				last_seq = $5, settled_at = clock_timestamp()
 			WHERE id = $1`, id, string(with.Outcome), string(with.ErrorCode), text.Storable(with.ErrorText), r.LastSeq)
 		if err != nil {

@@ -124,9 +124,12 @@ func lineName(name string) string {
 func attachmentLines(attachments []Attachment) string {
 	var b strings.Builder
 	for _, a := range attachments {
-		if a.Problem != "" {
+		switch {
+		case a.Problem != "":
 			fmt.Fprintf(&b, "\n(attached: %s — not available: %s)", lineName(a.Name), a.Problem)
-		} else {
+		case a.Path == "":
+			fmt.Fprintf(&b, "\n(attached: %s)", lineName(a.Name)) // fetched later, when a run needs it
+		default:
 			fmt.Fprintf(&b, "\n(attached: %s at %s)", lineName(a.Name), a.Path)
 		}
 	}

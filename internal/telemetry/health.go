@@ -51,6 +51,9 @@ func NewHealth(metrics *Metrics, logger *slog.Logger, checks ...Check) *Health {
 	return &Health{checks: checks, metrics: metrics, logger: logger, failed: map[string]bool{}}
 }
 
+// Watch adds a check. It is called before the paths are served.
+func (h *Health) Watch(c Check) { h.checks = append(h.checks, c) }
+
 // Drain makes the process unready for good, so that nothing new is sent to it while it finishes what it has.
 func (h *Health) Drain() { h.draining.Store(true) }
 

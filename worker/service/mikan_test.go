@@ -69,7 +69,8 @@ func startWith(t testing.TB, script llmtest.Script, variables map[string]string,
 	m.backend, err = backend.Open(t.Context(), cfg, log, backend.Instruments{TemporalLog: telemetry.TemporalLogger(log)})
 	m.must(err)
 	t.Cleanup(m.backend.Close)
-	m.platforms = platforms.New(m.backend, m.metrics)
+	m.platforms, err = platforms.New(m.backend, m.metrics)
+	m.must(err)
 	m.work()
 	t.Cleanup(func() { m.service.Stop() })
 	return m

@@ -13,11 +13,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/geminixiang/mikan/activities"
+	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/history"
-	"github.com/geminixiang/mikan/internal/jev"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/sandbox"
@@ -172,12 +172,13 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 	if err != nil {
 		return Set{}, err
 	}
+	builtin = append(builtin, &adapters.AttachTool{Delivery: o.Platforms.Delivery})
 	registry, err := tool.NewRegistry(redactor, append(builtin, o.Tools...)...)
 	if err != nil {
 		return Set{}, err
 	}
 	workspace := &activities.Workspace{Root: c.Workspace}
-	providers := providersOf(c)
+	providers := backend.Providers(c)
 	set := Set{
 		Sessions: &activities.Sessions{Store: s, Settings: o.Backend.OfficeSettings, Model: c.Model.String(), Metrics: o.Metrics},
 		Model: &activities.Model{
@@ -185,7 +186,7 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 			Info:    catalogue(c),
 			Metrics: o.Metrics, Log: o.Backend.Log,
 		},
-		Tools:   &activities.Tools{Store: s, Registry: registry, Workspace: workspace, Metrics: o.Metrics, Log: o.Backend.Log},
+		Tools:   &activities.Tools{Store: s, Registry: registry, Workspace: workspace, Delivery: o.Platforms.Delivery, Metrics: o.Metrics, Log: o.Backend.Log},
 		Answers: &activities.Answers{Store: s, Delivery: o.Platforms.Delivery, Waker: o.Backend.Dispatcher, Capture: activities.CaptureOff, Metrics: o.Metrics, Log: o.Backend.Log},
 	}
 	if c.ServeQueues != config.QueuesMain {
@@ -203,34 +204,13 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 		o.Say("Memory capture is off: there is no decision model. " + config.JevMend)
 		return set, nil
 	}
-	set.Captures.Judge, err = Judge(c, providers)
+	set.Captures.Judge, err = backend.Judge(c, providers)
 	if err != nil {
 		return Set{}, err
 	}
 	o.Backend.Log.Info("memory capture is on", "gate", ref.String())
 	set.Answers.Capture = activities.CaptureOn
 	return set, nil
-}
-
-// Judge makes the configured decision model; providers may be nil. Errors are those of jev.New.
-func Judge(c config.Config, providers *llm.Providers) (jev.Judge, error) {
-	ref, _ := c.Jev()
-	if providers == nil {
-		providers = providersOf(c)
-	}
-	return jev.New(ref, jev.Config{
-		OpenRouter: llm.Endpoint{APIKey: c.OpenRouter.APIKey.Reveal(), BaseURL: c.OpenRouter.BaseURL},
-		OpenAI:     llm.Endpoint{APIKey: c.OpenAI.APIKey.Reveal(), BaseURL: c.OpenAI.BaseURL},
-		Providers:  providers,
-	})
-}
-
-func providersOf(c config.Config) *llm.Providers {
-	return llm.NewProviders(llm.ProvidersConfig{
-		Anthropic:  llm.Endpoint{APIKey: c.Anthropic.APIKey.Reveal(), BaseURL: c.Anthropic.BaseURL},
-		OpenAI:     llm.Endpoint{APIKey: c.OpenAI.APIKey.Reveal(), BaseURL: c.OpenAI.BaseURL},
-		OpenRouter: llm.Endpoint{APIKey: c.OpenRouter.APIKey.Reveal(), BaseURL: c.OpenRouter.BaseURL},
-	})
 }
 
 // builtinTools makes the tools that come with mikan. A worker that serves no tools still tells the model of them, and
