@@ -2,6 +2,7 @@ package platforms
 
 import (
 	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/adapters/slack"
 	"github.com/geminixiang/mikan/internal/config"
 )
 
@@ -11,7 +12,9 @@ func configured(c config.Config, s adapters.Services) ([]adapters.Adapter, error
 	for _, one := range []struct {
 		token config.Secret
 		make  func() (adapters.Adapter, error)
-	}{} {
+	}{
+		{c.Slack.BotToken, func() (adapters.Adapter, error) { return slack.New(c.Slack, c.Settings.Slack, s) }},
+	} {
 		if one.token == "" {
 			continue
 		}
