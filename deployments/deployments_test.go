@@ -84,7 +84,7 @@ func TestVariablesThatFilesSetAreRead(t *testing.T) {
 		}
 	}
 	others := []string{
-		"MIKAN_POSTGRES_PASSWORD",    // compose.yaml's own
+		"MIKAN_POSTGRES_PASSWORD",                    // compose.yaml's own
 		"MIKAN_KILLS", "MIKAN_WALKS", "MIKAN_RECORD", // the tests'
 	}
 	for _, path := range append(files(t, ".", ""), "../README.md") {

@@ -1,8 +1,9 @@
-// Package failpoint names every place where a process may die between two effects, so that the fault suite can kill
-// it exactly there. In production it costs one atomic load.
+// Package failpoint names every place where a process may die or stand still between two effects, so that the fault
+// suite can have it happen exactly there. In production it costs one atomic load.
 //
-// MIKAN_FAILPOINT=<name>[:<n>] arms one point: the process kills itself with SIGKILL the n-th time (default: first)
-// that it passes. Only the fault suite sets it.
+// MIKAN_FAILPOINT=<name>[:<n>][:freeze] arms one point: the n-th time (default: first) that the process passes, it kills
+// itself with SIGKILL, or, with freeze, stops itself with SIGSTOP until somebody continues it. Only the fault suite sets
+// it.
 package failpoint
 
 import (
@@ -13,8 +14,17 @@ import (
 	"syscall"
 )
 
+// act is what an armed point does to its process.
+type act string
+
+const (
+	kill   act = "kill"
+	freeze act = "freeze"
+)
+
 type armed struct {
 	name string
+	act  act
 	left atomic.Int64
 }
 
@@ -22,20 +32,23 @@ var current atomic.Pointer[armed]
 
 func init() { Arm(os.Getenv("MIKAN_FAILPOINT")) }
 
-// Arm arms the point described by spec ("name" or "name:n"); an empty spec disarms.
+// Arm arms the point described by spec ("name", "name:n", "name:freeze" or "name:n:freeze"); an empty spec disarms.
 func Arm(spec string) {
 	if spec == "" {
 		current.Store(nil)
 		return
 	}
-	name, count, found := strings.Cut(spec, ":")
+	parts := strings.Split(spec, ":")
+	a := &armed{name: parts[0], act: kill}
 	n := int64(1)
-	if found {
-		if parsed, err := strconv.ParseInt(count, 10, 64); err == nil && parsed > 0 {
+	for _, part := range parts[1:] {
+		if parsed, err := strconv.ParseInt(part, 10, 64); err == nil && parsed > 0 {
 			n = parsed
 		}
+		if act(part) == freeze {
+			a.act = freeze
+		}
 	}
-	a := &armed{name: name}
 	a.left.Store(n)
 	current.Store(a)
 }
@@ -43,12 +56,14 @@ func Arm(spec string) {
 // Hit marks a place. Names are "<effect>.before" and "<effect>.after", for example "claim.commit.before".
 func Hit(name string) {
 	a := current.Load()
-	if a == nil || a.name != name {
+	if a == nil || a.name != name || a.left.Add(-1) != 0 {
 		return
 	}
-	if a.left.Add(-1) == 0 {
-		// SIGKILL, not os.Exit: nothing deferred may run, as nothing would in a real crash.
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+	if a.act == freeze {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		return
 	}
+	// SIGKILL, not os.Exit: nothing deferred may run, as nothing would in a real crash.
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
 }
