@@ -27,12 +27,15 @@ type Control struct {
 	Canceller Canceller
 	// Settings tells what is in force in an office now.
 	Settings func(ctx context.Context, officeKey string) (settings.Office, error)
+	// DefaultModel answers in offices that choose none.
+	DefaultModel string
 	// PublicURL is where people reach the gateway, for links to the session view.
 	PublicURL string
 }
 
 const helpText = "Write what you want done. `stop` ends what I am doing here and `stop all` also drops what waits; " +
-	"`/new` starts an empty session, `/compact` makes a summary of this one for me; `/memory` shows what I remember here; `/session` gives you a private link to everything in this one; `/help` shows this."
+	"`/new` starts an empty session, `/compact` makes a summary of this one for me; `/memory` shows what I remember here; `/session` gives you a private link to everything in this one; " +
+	"`/model` tells which model answers here and `/model provider/model` chooses one; `/auto-reply on`, `off` or `jev` tells me whether to answer without being mentioned; `/help` shows this."
 
 // CarryOut does what a control row asks for and removes the row.
 func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {
@@ -46,6 +49,8 @@ func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {
 		err = c.reset(ctx, row)
 	case Session:
 		err = c.link(ctx, row)
+	case Model, AutoReply:
+		err = c.set(ctx, row)
 	default:
 		err = c.say(ctx, row, row.Word, "", helpText, store.Final)
 	}
@@ -148,7 +153,7 @@ func (c *Control) reset(ctx context.Context, row store.InboxRow) error {
 	if err != nil {
 		return err
 	}
-	may, err := c.mayReset(ctx, row.OfficeKey, message)
+	may, err := c.governs(ctx, row.OfficeKey, message)
 	if err != nil {
 		return err
 	}
@@ -213,9 +218,9 @@ func (c *Control) confidant(ctx context.Context, row store.InboxRow) (onlyFor st
 	return message.AuthorID, message.AuthorID != "", err
 }
 
-// mayReset tells whether somebody may empty the session: in a private conversation everybody who talks there, in a
-// shared one its administrators.
-func (c *Control) mayReset(ctx context.Context, officeKey string, message store.ChatMessage) (bool, error) {
+// governs tells whether somebody may empty the session and change settings: in a private conversation everybody who talks
+// there, in a shared one its administrators.
+func (c *Control) governs(ctx context.Context, officeKey string, message store.ChatMessage) (bool, error) {
 	o, err := c.Store.Office(ctx, officeKey)
 	if err != nil || o.Audience == store.Private {
 		return err == nil, err

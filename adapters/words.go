@@ -19,6 +19,9 @@ const (
 	Session Word = "session"
 	Compact Word = run.CompactWord // a run of its own: it waits for its turn
 	Memory  Word = run.MemoryWord  // a run, since only its worker sees the workspace
+
+	Model     Word = "model"      // with an argument, sets what it otherwise tells
+	AutoReply Word = "auto-reply" // the same
 )
 
 // ParseWord recognises a control word: the whole message, in any case, with an optional trailing @name.
@@ -43,5 +46,17 @@ func ParseWord(text string) Word {
 			return word
 		}
 	}
+	if name, _, _ := strings.Cut(bare, " "); slashed && len(strings.Fields(bare)) <= 2 && (Word(name) == Model || Word(name) == AutoReply) {
+		return Word(name)
+	}
 	return NoWord
+}
+
+// argumentOf is what stands behind a word, as it was written; empty when nothing does.
+func argumentOf(text string) string {
+	fields := strings.Fields(text)
+	if len(fields) < 2 || strings.HasPrefix(fields[1], "@") {
+		return ""
+	}
+	return fields[1]
 }

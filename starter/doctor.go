@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
+	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/dispatch"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/sandbox"
+	"github.com/geminixiang/mikan/internal/telemetry"
 )
 
 func (c *cli) doctorCommand() *cobra.Command {
@@ -90,7 +92,7 @@ func (c *cli) examine(ctx context.Context) []finding {
 		f.Part = part
 		return f
 	}
-	return []finding{
+	findings := []finding{
 		{"configuration", fine, "readable"},
 		check("database", examineDatabase),
 		check("temporal", examineTemporal),
@@ -102,6 +104,40 @@ func (c *cli) examine(ctx context.Context) []finding {
 		check("platforms", examinePlatforms),
 		check("memory capture", examineJev),
 	}
+	return append(findings, examineAdapters(ctx, cfg)...)
+}
+
+// examineAdapters asks each platform that is configured.
+func examineAdapters(ctx context.Context, cfg config.Config) []finding {
+	if len(cfg.Platforms()) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*checkTime)
+	defer cancel()
+	s, err := backend.OpenStore(ctx, cfg)
+	if err != nil {
+		return []finding{{Part: "platforms", Verdict: broken, Said: "not asked: the database is needed for that"}}
+	}
+	defer s.Close()
+	metrics, err := telemetry.NewMetrics(quiet(cfg))
+	if err != nil {
+		return []finding{{Part: "platforms", Verdict: broken, Said: err.Error()}}
+	}
+	adapters, err := platforms.Configured(cfg, s, metrics, quiet(cfg))
+	if err != nil {
+		return []finding{{Part: "platforms", Verdict: broken, Said: err.Error()}}
+	}
+	var findings []finding
+	for _, a := range adapters {
+		for _, f := range a.Check(ctx) {
+			said := finding{Part: string(a.Platform()) + " " + f.What, Verdict: fine, Said: f.Note}
+			if f.Err != nil {
+				said.Verdict, said.Said = broken, f.Err.Error()
+			}
+			findings = append(findings, said)
+		}
+	}
+	return findings
 }
 
 func problemsOf(err error) []string {

@@ -1,10 +1,21 @@
 package platforms
 
 import (
+	"log/slog"
+
+	"github.com/google/uuid"
+
 	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/adapters/slack"
 	"github.com/geminixiang/mikan/internal/config"
+	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
 )
+
+// Configured makes the adapters of the platforms whose tokens are set, to look at them: nothing is received or posted.
+func Configured(c config.Config, s *store.Store, metrics *telemetry.Metrics, log *slog.Logger) ([]adapters.Adapter, error) {
+	return configured(c, adapters.Services{Store: s, Process: uuid.NewString(), Metrics: metrics, Log: log})
+}
 
 // configured makes the adapters of the platforms whose tokens are set.
 func configured(c config.Config, s adapters.Services) ([]adapters.Adapter, error) {

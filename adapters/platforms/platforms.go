@@ -12,6 +12,7 @@ import (
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/dispatch"
+	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/telemetry"
 )
@@ -40,7 +41,7 @@ func New(b *backend.Backend, metrics *telemetry.Metrics) (*Platforms, error) {
 		outbounds[a.Platform()] = a
 	}
 	p.Delivery = &adapters.Delivery{Store: b.Store, Metrics: metrics, Log: b.Log, Outbounds: outbounds}
-	p.Control = &adapters.Control{Store: b.Store, Delivery: p.Delivery, Canceller: b.Dispatcher, Settings: b.OfficeSettings, PublicURL: PublicURL(b.Config)}
+	p.Control = &adapters.Control{Store: b.Store, Delivery: p.Delivery, Canceller: b.Dispatcher, Settings: b.OfficeSettings, DefaultModel: modelName(b.Config), PublicURL: PublicURL(b.Config)}
 	p.Intake = &adapters.Intake{
 		Store: b.Store, Waker: b.Dispatcher, Control: p.Control, Delivery: p.Delivery, Settings: b.OfficeSettings,
 		Access:    &adapters.Access{Store: b.Store, Listed: adapters.ListedAccess(b.Config.Settings.Access)},
@@ -56,6 +57,13 @@ func New(b *backend.Backend, metrics *telemetry.Metrics) (*Platforms, error) {
 		Metrics: metrics, Log: b.Log,
 	}
 	return p, nil
+}
+
+func modelName(c config.Config) string {
+	if c.Model == (llm.Ref{}) {
+		return ""
+	}
+	return c.Model.String()
 }
 
 // PublicURL is where people reach the gateway; only those on its machine, when nothing says otherwise.
