@@ -71,7 +71,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 	if d.cfg, err = d.configure(stack); err != nil {
 		return err
 	}
-	if err := migrate(ctx, d.cfg); err != nil {
+	if err := migrateSchema(ctx, d.cfg); err != nil {
 		return err
 	}
 	log := process.NewLog(d.cfg)
@@ -100,7 +100,7 @@ func (d *dev) configure(stack *devstack.Stack) (config.Config, error) {
 }
 
 // migrate brings the database to this binary's schema.
-func migrate(ctx context.Context, cfg config.Config) error {
+func migrateSchema(ctx context.Context, cfg config.Config) error {
 	s, err := backend.OpenStore(ctx, cfg)
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func windowAt(ctx context.Context, q querier, sessionID string, seq int64) (wind
 		if err != nil {
 			return window{}, err
 		}
-		if session.ParentID == "" {
+		if session.ParentID == "" || session.Whole {
 			return window{Session: sessionID, Seq: 1}, nil
 		}
 		sessionID, seq = session.ParentID, session.ForkSeq

@@ -100,7 +100,11 @@ func (s *Store) CheckSchema(ctx context.Context) (err error) {
 		return unknownSchema(version, latest)
 	}
 	if imported == "begun" {
-		return fault.New(fault.Invalid, "an import was begun and not finished; run: mikan migrate")
+		commands, err := unfinishedImports(ctx, s.pool)
+		if err != nil {
+			return translate(err)
+		}
+		return fault.New(fault.Invalid, "an import of a 0.5.3 installation was begun and not finished; run: %s", commands)
 	}
 	return nil
 }

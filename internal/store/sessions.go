@@ -31,15 +31,17 @@ type Session struct {
 	ArchivedAt    *time.Time `json:"archived_at,omitempty"`
 	CreatedAt     time.Time  `json:"created_at"`
 	UpdatedAt     time.Time  `json:"updated_at"`
+	// Whole: an imported fork, which holds copies of what it inherited.
+	Whole bool `json:"whole,omitempty"`
 }
 
 const sessionColumns = `id, office_key, session_key, title, epoch, coalesce(parent_id, ''), coalesce(fork_seq, 0), next_seq,
-	window_session, window_seq, coalesce(summary_entry, 0), sync_floor, archived_at, created_at, updated_at`
+	window_session, window_seq, coalesce(summary_entry, 0), sync_floor, archived_at, created_at, updated_at, whole`
 
 func scanSession(row pgx.Row) (Session, error) {
 	var s Session
 	err := row.Scan(&s.ID, &s.OfficeKey, &s.SessionKey, &s.Title, &s.Epoch, &s.ParentID, &s.ForkSeq, &s.NextSeq,
-		&s.WindowSession, &s.WindowSeq, &s.SummaryEntry, &s.SyncFloor, &s.ArchivedAt, &s.CreatedAt, &s.UpdatedAt)
+		&s.WindowSession, &s.WindowSeq, &s.SummaryEntry, &s.SyncFloor, &s.ArchivedAt, &s.CreatedAt, &s.UpdatedAt, &s.Whole)
 	return s, err
 }
 

@@ -51,7 +51,7 @@ FROM sessions s `
 func scanSummary(row pgx.CollectableRow) (SessionSummary, error) {
 	var s SessionSummary
 	err := row.Scan(&s.ID, &s.OfficeKey, &s.SessionKey, &s.Title, &s.Epoch, &s.ParentID, &s.ForkSeq, &s.NextSeq,
-		&s.WindowSession, &s.WindowSeq, &s.SummaryEntry, &s.SyncFloor, &s.ArchivedAt, &s.CreatedAt, &s.UpdatedAt,
+		&s.WindowSession, &s.WindowSeq, &s.SummaryEntry, &s.SyncFloor, &s.ArchivedAt, &s.CreatedAt, &s.UpdatedAt, &s.Whole,
 		&s.Entries, &s.Resets, &s.Compactions, &s.Forks, &s.Running)
 	return s, err
 }
