@@ -144,6 +144,7 @@ func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request) {
 	record.Took = time.Since(began)
 	s.calls = append(s.calls, record)
 	scopes := strings.Join(s.app.Scopes, ",")
+	s.tell()
 	s.mu.Unlock()
 
 	switch {
@@ -313,3 +314,6 @@ func wait(r *http.Request, d time.Duration) bool {
 		return false
 	}
 }
+
+// Handled tells whether a method is served.
+func Handled(method string) bool { return handlers[method] != nil }

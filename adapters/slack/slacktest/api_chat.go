@@ -329,8 +329,19 @@ func (s *Server) settleStream(m *Message) {
 			blocks = append(blocks, raw)
 		}
 	}
-	for _, t := range m.Stream.order {
-		add(m.Stream.tasks[t])
+	for _, id := range m.Stream.order {
+		card := reply{"type": "task_card", "task_id": id}
+		for k, v := range m.Stream.tasks[id] {
+			text, _ := v.(string)
+			switch {
+			case text == "":
+			case k == "details" || k == "output":
+				card[k] = richText(text)
+			default:
+				card[k] = text
+			}
+		}
+		add(card)
 	}
 	if m.Stream.Text != "" {
 		add(reply{"type": "markdown", "text": m.Stream.Text})
@@ -342,6 +353,11 @@ func (s *Server) settleStream(m *Message) {
 		}
 	}
 	m.Blocks, _ = json.Marshal(blocks)
+}
+
+// richText is a text as a rich text block.
+func richText(text string) reply {
+	return reply{"type": "rich_text", "elements": []reply{{"type": "rich_text_section", "elements": []reply{{"type": "text", "text": text}}}}}
 }
 
 // expireStream ends a stream whose time is up.
@@ -431,7 +447,7 @@ func (st *Stream) takeTask(ck chunk) *apiError {
 		old = reply{}
 	}
 	details, _ := old["details"].(string)
-	tasks[ck.ID] = reply{"type": "task_card", "task_id": ck.ID, "title": ck.Title, "status": ck.Status, "details": details + ck.Details, "output": ck.Output}
+	tasks[ck.ID] = reply{"title": ck.Title, "status": ck.Status, "details": details + ck.Details, "output": ck.Output}
 	st.tasks = tasks
 	return nil
 }

@@ -224,6 +224,7 @@ func (s *Server) serveDownload(w http.ResponseWriter, r *http.Request) {
 	if !known {
 		s.violate(BadDownload, "", "a file asked for without a bot token")
 	}
+	s.downloads++
 	allowed := ok && known && s.readable(team, f) && slices.Contains(s.app.Scopes, "files:read")
 	var content []byte
 	var kind string

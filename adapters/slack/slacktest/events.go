@@ -72,17 +72,21 @@ func (s *Server) emit(team *Team, subscription string, event reply) {
 		event["event_ts"] = formatTS(s.now().UnixMicro())
 	}
 	id := s.nextID("Ev")
+	// A shared channel's event names the workspace in which it happened; whom it is for, context_team_id and the
+	// authorizations say.
 	shared := false
-	context := team.ID
+	happened := team.ID
 	if id, ok := event["channel"].(string); ok {
-		if ch, ok := s.channel(id); ok {
-			shared = len(ch.SharedWith) > 0
-			context = ch.TeamID
+		if ch, ok := s.channel(id); ok && len(ch.SharedWith) > 0 {
+			shared, happened = true, ch.TeamID
+			if from, ok := event["user_team"].(string); ok {
+				happened = from
+			}
 		}
 	}
 	name, _ := event["type"].(string)
 	s.dispatch(&delivery{id: id, kind: "events_api", name: name, team: team.ID, payload: copyJSON(reply{
-		"token": "verification", "team_id": team.ID, "context_team_id": context, "api_app_id": s.app.ID, "event": event,
+		"token": "verification", "team_id": happened, "context_team_id": team.ID, "api_app_id": s.app.ID, "event": event,
 		"type": "event_callback", "event_id": id, "event_time": s.now().Unix(), "is_ext_shared_channel": shared,
 		"event_context":  "4-" + id,
 		"authorizations": []reply{{"enterprise_id": nil, "team_id": team.ID, "user_id": team.BotUser, "is_bot": true, "is_enterprise_install": false}},
@@ -269,6 +273,7 @@ func (s *Server) giveUp(d *delivery) {
 	if !d.acked && !d.lost {
 		d.lost = true
 		close(d.settled)
+		s.tell()
 	}
 }
 
@@ -284,6 +289,7 @@ func (s *Server) acknowledge(d *delivery, payload json.RawMessage) {
 	if !d.lost {
 		close(d.settled)
 	}
+	s.tell()
 }
 
 // resend sends what is not acknowledged, as Slack does when the app is back.

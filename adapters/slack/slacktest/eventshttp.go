@@ -26,9 +26,6 @@ type Endpoints struct {
 
 func (e Endpoints) usesHTTP() bool { return e.Events != "" }
 
-// answerWithin is how long Slack waits for 2xx.
-const answerWithin = 3 * time.Second
-
 // SetEndpoints switches to the HTTP Events API, after the address of events has answered Slack's challenge, or back to
 // Socket Mode with the zero value.
 func (s *Server) SetEndpoints(ctx context.Context, e Endpoints) error {
@@ -61,8 +58,9 @@ func (s *Server) Sign(body []byte, at time.Time) http.Header {
 	return http.Header{"X-Slack-Request-Timestamp": {stamp}, "X-Slack-Signature": {"v0=" + hex.EncodeToString(mac.Sum(nil))}}
 }
 
+// signedPost posts as Slack does and waits for an answer as long as Slack does.
 func (s *Server) signedPost(ctx context.Context, to, kind string, body []byte, extra http.Header) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.AckTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {

@@ -282,6 +282,7 @@ func (s *Server) serveResponse(w http.ResponseWriter, r *http.Request) {
 		to.uses++
 		e = s.respond(to, body)
 	}
+	defer s.tell()
 	s.calls = append(s.calls, Call{Time: s.now(), Method: "response_url", Args: args{"body": string(body)}, OK: e == nil})
 	if e != nil {
 		s.violate(BadResponse, "response_url", e.Error()+": "+fmt.Sprint(e.messages))

@@ -196,6 +196,7 @@ type Saying struct {
 	Subtype     string          `json:"subtype,omitempty"` // channel_join, channel_topic, me_message, …
 	Via         Via             `json:"via,omitempty"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	WithoutTeam bool            `json:"without_team,omitempty"` // only the envelope names the workspace
 }
 
 // Via tells how a message was written.
@@ -229,6 +230,9 @@ func (s *Server) Say(w Saying) (Message, error) {
 	}
 	m := &Message{ThreadTS: w.Thread, Broadcast: w.Broadcast, Team: u.TeamID, User: u.ID, Text: w.Text, Blocks: w.Blocks,
 		Attachments: w.Attachments, Files: w.Files, Subtype: w.Subtype, Metadata: w.Metadata}
+	if w.WithoutTeam {
+		m.Team = ""
+	}
 	switch {
 	case w.Via == ViaClassic:
 		m.User, m.BotID, m.Username, m.Subtype = "", u.BotID, u.Name, "bot_message"
@@ -242,8 +246,7 @@ func (s *Server) Say(w Saying) (Message, error) {
 	default:
 		m.ClientMsgID = uuid.NewString()
 		if len(m.Blocks) == 0 && m.Text != "" && m.Subtype == "" {
-			m.Blocks = copyJSON([]reply{{"type": "rich_text", "block_id": s.nextID("b"), "elements": []reply{
-				{"type": "rich_text_section", "elements": []reply{{"type": "text", "text": m.Text}}}}}})
+			m.Blocks = copyJSON([]reply{richText(m.Text)})
 		}
 	}
 	if len(m.Files) > 0 && m.Subtype == "" {

@@ -108,8 +108,11 @@ type Server struct {
 	holding    bool
 	sockets    []*socket
 	tickets    map[string]bool
+	envelopes  map[string]bool // ever sent on any socket
 	nextSocket int
+	changes    chan struct{} // closed and replaced at each change
 	turn       int
+	downloads  int
 	endpoints  Endpoints
 	responses  map[string]*responseURL
 }
@@ -121,7 +124,7 @@ func Start(o Options) (*Server, error) {
 		opts: o, offset: o.ClockOffset,
 		app:   App{ID: "A0000000001", Name: "mikan", AppToken: "xapp-1-A0000000001-1-slacktest", SigningSecret: "8f742231b10e8888abcd99yyyzzz85a5", Scopes: BotScopes(), Events: BotEvents()},
 		views: map[string]*HomeView{}, statuses: map[place]*Status{}, threads: map[place]*AssistantThread{},
-		rates: map[string][]time.Time{}, tickets: map[string]bool{}, responses: map[string]*responseURL{},
+		changes: make(chan struct{}), rates: map[string][]time.Time{}, tickets: map[string]bool{}, envelopes: map[string]bool{}, responses: map[string]*responseURL{},
 	}
 	s.mux = s.routes()
 	var err error

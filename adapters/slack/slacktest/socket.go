@@ -133,6 +133,7 @@ func (s *Server) pickSocket() *socket {
 func (c *socket) deliver(d *delivery) {
 	id := uuid.NewString()
 	c.envelopes[id] = d
+	c.server.envelopes[id] = true
 	c.say(reply{"envelope_id": id, "type": d.kind, "accepts_response_payload": d.accepts, "payload": d.payload,
 		"retry_attempt": d.attempt, "retry_reason": d.reason})
 }
@@ -214,8 +215,10 @@ func (s *Server) acknowledged(c *socket, data []byte) {
 	}
 	d, ok := c.envelopes[ack.EnvelopeID]
 	switch {
+	case !ok && s.envelopes[ack.EnvelopeID]:
+		// Carried by another connection, which ended meanwhile: too late, the event has been sent again.
 	case !ok:
-		s.violate(BadEnvelope, "", "an acknowledgement of "+ack.EnvelopeID+", which this connection never carried")
+		s.violate(BadEnvelope, "", "an acknowledgement of "+ack.EnvelopeID+", which was never sent")
 	case len(data) >= MaxSocketResponse:
 		s.violate(BadEnvelope, "", fmt.Sprintf("an acknowledgement of %d bytes, which Slack drops", len(data)))
 	case len(ack.Payload) > 0 && string(ack.Payload) != "null" && !d.accepts:
@@ -283,6 +286,12 @@ func (s *Server) Silence() int {
 func (s *Server) DropSockets() int {
 	s.mu.Lock()
 	open := slices.Clone(s.sockets)
+	for _, c := range open {
+		c.leaving = true
+	}
+	for _, c := range open {
+		s.left(c)
+	}
 	s.mu.Unlock()
 	for _, c := range open {
 		c.drop()
