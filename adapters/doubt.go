@@ -29,11 +29,11 @@ func (in *Intake) consider(ctx context.Context, m Message, a *store.Arrival, str
 	if a.Row.Word == "" {
 		switch m.Addressed {
 		case Ambient:
-			if inForce.AutoReply == config.AutoReplyOff || m.Audience == store.Private {
+			doubt.Ambient = inForce.AutoReply == config.AutoReplyJev
+			if inForce.AutoReply != config.AutoReplyOn && !doubt.Ambient {
 				a.Row = nil
 				return nil
 			}
-			doubt.Ambient = inForce.AutoReply == config.AutoReplyJev
 		case FollowUp:
 			takes, err := in.Store.TakesPart(ctx, a.Office.Key, m.SessionKey)
 			if err != nil {

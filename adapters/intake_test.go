@@ -35,6 +35,12 @@ func (f *temporal) Wake(_ context.Context, officeKey, sessionKey string) error {
 	return f.down
 }
 
+func (f *temporal) wakes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.woken)
+}
+
 func (f *temporal) Cancel(_ context.Context, workflowID, temporalRunID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
