@@ -6,7 +6,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/adapters/github"
 	"github.com/geminixiang/mikan/adapters/slack"
+	"github.com/geminixiang/mikan/adapters/telegram"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
@@ -25,6 +27,8 @@ func configured(c config.Config, s adapters.Services) ([]adapters.Adapter, error
 		make  func() (adapters.Adapter, error)
 	}{
 		{c.Slack.BotToken, func() (adapters.Adapter, error) { return slack.New(c.Slack, c.Settings.Slack, s) }},
+		{c.Telegram.BotToken, func() (adapters.Adapter, error) { return telegram.New(c.Telegram, s) }},
+		{c.GitHub.AgentToken, func() (adapters.Adapter, error) { return github.New(c.GitHub, c.Settings.GitHub, s) }},
 	} {
 		if one.token == "" {
 			continue
