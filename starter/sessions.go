@@ -21,7 +21,7 @@ import (
 
 func (c *cli) sessionCommand() *cobra.Command {
 	return group("session", "List and show sessions, and give out links to them",
-		c.sessionListCommand(), c.sessionShowCommand(), c.sessionLinkCommand(), c.sessionRevokeCommand())
+		c.sessionListCommand(), c.sessionShowCommand(), c.sessionLinkCommand(), c.sessionRevokeCommand(), c.sessionExportCommand())
 }
 
 const sessionNamed = "SESSION is an id, a prefix of one of at least 8 characters, or a session key with --office"

@@ -540,3 +540,30 @@ func unfinishedImports(ctx context.Context, q querier) (string, error) {
 	}
 	return strings.Join(commands, "; and: "), err
 }
+
+// InheritedContext is what a fork's context was when it began: what its parent's was at the fork.
+func (s *Store) InheritedContext(ctx context.Context, fork Session) (Context, error) {
+	start, err := windowAt(ctx, s.pool, fork.ParentID, fork.ForkSeq)
+	if err != nil {
+		return Context{}, translate(err)
+	}
+	c := Context{Session: fork}
+	if start.Summary != 0 {
+		if err := s.pool.QueryRow(ctx, `SELECT coalesce(body->>'summary', '') FROM entries WHERE id = $1`, start.Summary).Scan(&c.Summary); err != nil {
+			return Context{}, translate(err)
+		}
+	}
+	rows, err := s.pool.Query(ctx, `
+		WITH RECURSIVE chain AS (
+			SELECT id, parent_id, fork_seq, $2::bigint AS last_seq, 0 AS depth FROM sessions WHERE id = $1
+		  UNION ALL
+			SELECT p.id, p.parent_id, p.fork_seq, c.fork_seq, c.depth + 1
+			FROM chain c JOIN sessions p ON p.id = c.parent_id WHERE c.id <> $3
+		)
+		SELECT e.id, e.session_id, e.seq, e.kind, coalesce(e.run_id, ''), coalesce(e.slot, ''), coalesce(e.message_id, ''), e.body, e.tokens, e.in_context, e.at
+		FROM chain c JOIN entries e ON e.session_id = c.id AND e.seq <= c.last_seq AND (c.id <> $3 OR e.seq >= $4)
+		WHERE e.in_context AND e.kind IN ('prompt', 'chat', 'assistant', 'tool_result')
+		ORDER BY c.depth DESC, e.seq`, fork.ParentID, fork.ForkSeq, start.Session, start.Seq)
+	c.Entries, err = collect(rows, err, scanEntry)
+	return c, err
+}
