@@ -83,9 +83,9 @@ func (c *converter) block(n ast.Node) *block {
 		}
 		return b
 	case *ast.FencedCodeBlock:
-		return &block{kind: code, lang: language(unescape(string(n.Language(c.source)))), code: c.lines(n)}
+		return codeBlock(c.lines(n), language(unescape(string(n.Language(c.source)))))
 	case *ast.CodeBlock:
-		return &block{kind: code, code: c.lines(n)}
+		return codeBlock(c.lines(n), "")
 	case *ast.ThematicBreak:
 		return &block{kind: rule}
 	case *extast.Table:
@@ -94,13 +94,34 @@ func (c *converter) block(n ast.Node) *block {
 		if c.used[label(n.Label)] {
 			return nil
 		}
-		return &block{kind: paragraph, runs: tidy(c.text(c.lines(n), 0, nil))}
+		return &block{kind: paragraph, runs: c.definition(n)}
 	default:
 		if runs := c.runs(n); len(runs) > 0 {
 			return &block{kind: paragraph, runs: runs}
 		}
 		return nil
 	}
+}
+
+// codeBlock is a block of code; code of mere space is nothing that anybody would see.
+func codeBlock(text, lang string) *block {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	return &block{kind: code, lang: lang, code: text}
+}
+
+// definition is what was written to define a link that nothing refers to.
+func (c *converter) definition(n *ast.LinkReferenceDefinition) []run {
+	s, dest := c.lines(n), string(n.Destination)
+	before, after, found := strings.Cut(s, dest)
+	if !found || !absolute(dest) {
+		return tidy(c.text(s, 0, nil))
+	}
+	runs := c.text(strings.TrimSuffix(before, "<"), 0, nil)
+	dest = unescape(dest)
+	runs = append(runs, run{text: dest, link: &link{dest: dest, auto: true}})
+	return tidy(append(runs, c.text(strings.TrimPrefix(after, ">"), 0, nil)...))
 }
 
 func (c *converter) item(n ast.Node) *block {

@@ -17,6 +17,9 @@ const (
 // escape writes text as Markdown that is read as that text. It escapes no more than it must: a backslash too many is
 // seen by whoever reads the text where it is not rendered.
 func (d *dialect) escape(s string, p place) string {
+	if d.text != nil {
+		return d.text(s)
+	}
 	if strings.IndexAny(s, "\\`*_~[]<>&!|") < 0 {
 		return s
 	}
@@ -106,7 +109,7 @@ func (d *dialect) lineStart(line string) string {
 	case c == '>':
 		return `\` + line
 	case c == '-' || c == '+':
-		if len(body) == 1 || body[1] == ' ' || body[1] == '\t' || strings.Trim(body, "-:| \t") == "" {
+		if len(body) == 1 || body[1] == '#' && d.flavour == loose || body[1] == ' ' || body[1] == '\t' || strings.Trim(body, "-:| \t") == "" {
 			return `\` + line
 		}
 	case c == ':' || c == '|' || c == '=':
@@ -134,7 +137,9 @@ func (d *dialect) destination(dest string) string {
 		switch c := dest[i]; {
 		case c <= ' ' || c == 0x7f || strings.IndexByte("<>()\\\"`|", c) >= 0:
 			fmt.Fprintf(&b, "%%%02X", c)
-		case c == '&' && d.angles != entityBoth && reference(dest[i:]) > 0:
+		case c == '@' && everybody(dest[i+1:]):
+			b.WriteString("%40")
+		case c == '&' && d.decodes && reference(dest[i:]) > 0:
 			b.WriteString("&amp;")
 		default:
 			b.WriteByte(c)

@@ -15,11 +15,16 @@ const (
 	lenient flavour = iota
 	// strict is CommonMark to the letter, which is how the platforms read what is sent to them.
 	strict
+	// loose is Discord: a mark opens before and closes behind anything but space.
+	loose
 )
 
 // flanking tells whether a run of marks between two characters may open and may close emphasis (CommonMark 0.31,
 // section 6.2).
 func flanking(mark byte, before, after rune, f flavour) (opens, closes bool) {
+	if f == loose {
+		return !util.IsSpaceRune(after), !util.IsSpaceRune(before)
+	}
 	beforeSpace, afterSpace := util.IsSpaceRune(before), util.IsSpaceRune(after)
 	beforePunct, afterPunct := util.IsPunctRune(before), util.IsPunctRune(after)
 	left := !afterSpace && (!afterPunct || beforeSpace || beforePunct || f == lenient && eastAsian(before))

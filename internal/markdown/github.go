@@ -14,7 +14,7 @@ type GitHubOptions struct {
 	Names Names // to "@login" or "@org/team"
 }
 
-var gitHub = dialect{flavour: strict, angles: entityAngles, autoLinks: true, cellBreak: "<br>", code: unmarked}
+var gitHub = dialect{flavour: strict, angles: entityAngles, autoLinks: true, decodes: true, cellBreak: "<br>", code: unmarked}
 
 // GitHub renders Markdown as the body of a comment. HTML within it is text, and so is a comment of HTML: nothing in
 // what it returns can pass for the marker of a delivery, "<!-- mikan:", which a caller appends.
@@ -31,8 +31,8 @@ func FitsGitHub(o GitHubOptions) func(part string) bool {
 }
 
 // gitHubNotifies tells whether GitHub reads a mention of a person or a team.
-func gitHubNotifies(before rune, name string) bool {
-	return name != "" && (isAlnum(name[0]) || name[0] == '_') && (before >= utf8.RuneSelf || !isAlnum(byte(before)))
+func gitHubNotifies(before rune, name string, in *link) bool {
+	return (in == nil || !in.auto) && name != "" && (isAlnum(name[0]) || name[0] == '_') && (before >= utf8.RuneSelf || !isAlnum(byte(before)))
 }
 
 // gitHubFollows tells whether GitHub makes a link of an address: of the web, of a mailbox, or of a file beside it.

@@ -22,7 +22,7 @@ const (
 func (d *dialect) inline(runs []run, p place) string {
 	w := inlineWriter{dialect: d, place: p}
 	s := w.lines(runs)
-	if w.marked && !d.reads(s, runs) {
+	if w.marked && d.flavour != loose && !d.reads(s, runs) {
 		bare := make([]run, len(runs))
 		for i, r := range runs {
 			r.style &= inlineCode
@@ -124,7 +124,8 @@ func longest(runs []run, open style, l *link) (s style, group *link, n int) {
 		if first.style&one == 0 || open&one != 0 {
 			continue
 		}
-		if m := extent(runs, func(r run) bool { return r.style&one != 0 }); m > n {
+		m := extent(runs, func(r run) bool { return r.style&one != 0 })
+		if m > n || m == n && group != nil && group.auto { // no marks within an address
 			s, group, n = one, nil, m
 		}
 	}

@@ -13,4 +13,3 @@
 //		post(markdown.Slack(part, o))
 //	}
 package markdown
-

@@ -89,9 +89,13 @@ func (m *measurer) block(b *block, r rank) {
 			for _, c := range row {
 				m.leaf(c, betweenWords)
 				m.at++
+				m.cut(m.at, betweenWords)
 			}
 			m.at++
-			if i > 0 && i+1 < len(b.rows) {
+			switch {
+			case i == 0: // a header without a row
+				m.cut(m.at, betweenGraphemes)
+			case i+1 < len(b.rows):
 				m.cut(m.at, betweenInner)
 			}
 		}

@@ -21,8 +21,8 @@ const (
 )
 
 // guard tells whether a platform would notify somebody for an "@" before a name, which is what follows the "@" as far
-// as it could belong to a name.
-type guard func(before rune, name string) bool
+// as it could belong to a name. A link that is shown as its own address is told of: a joiner would change the address.
+type guard func(before rune, name string, in *link) bool
 
 // addressed resolves the mentions in runs and disarms those that were not resolved.
 func addressed(runs []run, names Names, g guard) []run {
@@ -48,11 +48,14 @@ func addressed(runs []run, names Names, g guard) []run {
 			name := nameAt(s[done:])
 			if native, n := resolve(names, name); n > 0 && r.link == nil && startsMention(before) {
 				kept := b.String()
-				out = append(out, withText(r, kept[:len(kept)-1]))
+				if len(kept) > 1 {
+					out = append(out, withText(r, kept[:len(kept)-1]))
+				}
 				out = append(out, run{kind: mentionRun, text: "@" + name[:n], native: native, style: r.style})
 				b.Reset()
 				done += n
-			} else if g(before, name+following(runs[i+1:], len(name) == len(s)-done)) {
+			} else if whole := name + following(runs[i+1:], len(name) == len(s)-done); g(before, whole, r.link) ||
+				at == 0 && g(' ', whole, r.link) { // where markup begins, a platform may see the beginning of a word
 				b.WriteString(wordJoiner)
 			}
 			next := strings.IndexByte(s[done:], '@')
@@ -62,7 +65,9 @@ func addressed(runs []run, names Names, g guard) []run {
 			at = done + next
 		}
 		b.WriteString(s[done:])
-		out = append(out, withText(r, b.String()))
+		if b.Len() > 0 {
+			out = append(out, withText(r, b.String()))
+		}
 		before = lastRune(r, before)
 	}
 	return out
@@ -176,12 +181,36 @@ func mapRuns(blocks []*block, f func([]run) []run) []*block {
 	return out
 }
 
-// unlinked takes links that a platform does not follow apart, and shows where they lead.
+// unlinked takes links apart that a platform does not follow, and those whose label is another address than the one
+// they lead to, and shows where they lead.
 func unlinked(runs []run, follows func(dest string) bool) []run {
+	labels := labelsOf(runs)
+	return unlinkedIf(runs, func(l *link) bool { return follows(l.dest) && !deceptive(labels[l], l.dest) })
+}
+
+// labelsOf is what the links among runs show.
+func labelsOf(runs []run) map[*link]string {
+	var labels map[*link]string
+	for _, r := range runs {
+		if r.link != nil {
+			if labels == nil {
+				labels = map[*link]string{}
+			}
+			labels[r.link] += r.text
+		}
+	}
+	return labels
+}
+
+func deceptive(label, dest string) bool {
+	return strings.Contains(label, "://") && strings.TrimSuffix(label, "/") != strings.TrimSuffix(dest, "/")
+}
+
+func unlinkedIf(runs []run, follows func(*link) bool) []run {
 	var out []run
 	for i := 0; i < len(runs); {
 		l := runs[i].link
-		if l == nil || follows(l.dest) {
+		if l == nil || follows(l) {
 			if out != nil {
 				out = append(out, runs[i])
 			}

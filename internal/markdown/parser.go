@@ -14,7 +14,7 @@ import (
 // What is read as markup is bounded. Some texts cost a parser the square of their length, and no answer that was
 // written for people comes near these figures; beyond them a mark is text.
 const (
-	openAtMost       = 24       // blocks within each other: quotes, lists and items
+	openAtMost       = 32       // blocks within each other: quotes, lists and items
 	delimitersAtMost = 1000     // "*", "_" and "~" in one paragraph
 	bracketsAtMost   = 400      // "[" in one paragraph
 	backticksAtMost  = 64       // in one mark of a code span

@@ -212,14 +212,15 @@ func slackTranslated(group []*block) int {
 
 // slackNotifies tells of the words that address a whole channel. Nothing but "<…>" is a mention where Slack is asked
 // not to look for more; this holds also where it is asked to.
-func slackNotifies(_ rune, name string) bool { return everybody(name) }
+func slackNotifies(_ rune, name string, _ *link) bool { return everybody(name) }
 
 func slackFollows(dest string) bool { return absolute(dest) || scheme(dest) == "mailto" }
 
 var mrkdwn = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func slackFallback(blocks []*block) string {
-	return mrkdwn.Replace(text.Clip(plainText(blocks), slackFallbackAtMost))
+	all := addressed([]run{{text: text.Clip(plainText(blocks), slackFallbackAtMost)}}, nil, slackNotifies) // code, too
+	return mrkdwn.Replace(visible(all))
 }
 
 // units counts the UTF-16 units of s, which is at least as many as there are characters.

@@ -69,9 +69,6 @@ func (t *slackRichText) add(e SlackElement) {
 }
 
 func (t *slackRichText) preformatted(code, language string) {
-	if code == "" {
-		code = " "
-	}
 	t.size += units(code)
 	t.add(SlackElement{
 		Type: "rich_text_preformatted", Border: t.border, Language: language,

@@ -90,7 +90,7 @@ func (b *block) sliceRows(from, to int) *block {
 	c.rows, c.parts = nil, nil
 	first := max(sort.Search(len(b.rows), func(i int) bool { return b.parts[i] > from })-1, 0)
 	if first > 0 {
-		c.rows = append(c.rows, b.header())
+		c.rows, c.again = append(c.rows, b.header()), true
 	}
 	for i := first; i < len(b.rows) && b.parts[i] < to; i++ {
 		at := b.parts[i]
@@ -135,8 +135,11 @@ func bare(blocks []*block) []*block {
 			if b.kind == code {
 				runs = append(runs, run{text: b.code})
 			}
-			if n := len(b.rows); n > 0 { // what stands above the last row is a header that was shown before
-				for _, c := range b.rows[n-1] {
+			for i, row := range b.rows {
+				if i == 0 && b.again {
+					continue
+				}
+				for _, c := range row {
 					for _, r := range c {
 						runs = append(runs, run{kind: r.kind, text: r.text})
 					}

@@ -28,7 +28,7 @@ func Split(source string, fits func(part string) bool) []string {
 
 // thresholds tell for each rank how much of what would fit a part must hold at least, so that a cut of that rank is
 // worth the room that is left empty.
-var thresholds = [ranks]float64{0.25, 0.4, 0.4, 0.3, 0.5, 0.7, 1}
+var thresholds = [betweenGraphemes]float64{0.25, 0.4, 0.4, 0.3, 0.5, 0.7}
 
 // nearEnough is the fraction of a part that is not worth another try.
 const nearEnough = 32
@@ -123,7 +123,7 @@ func (s *splitter) best(last int) int {
 		latest[s.cuts[i].rank] = i + 1
 	}
 	room := float64(s.cuts[last].at - s.from)
-	for r, i := range latest {
+	for r, i := range latest[:betweenGraphemes] {
 		if i > 0 && float64(s.cuts[i-1].at-s.from) >= thresholds[r]*room {
 			return i - 1
 		}

@@ -81,7 +81,7 @@ func listed(t *block) *block {
 				p.runs = append(p.runs, r)
 			}
 			if len(t.rows[0][j]) > 0 {
-				p.runs = append(p.runs, run{text: ":", style: bold}, run{text: " "})
+				p.runs = append(p.runs, run{text: ": "})
 			}
 			for _, r := range c {
 				if r.kind == breakRun {
@@ -100,12 +100,12 @@ func listed(t *block) *block {
 	return l
 }
 
-// leads tells whether a table has links that would be lost without markup.
+// leads tells whether a table has links or mentions, which would be lost in code.
 func leads(t *block) bool {
 	for _, row := range t.rows {
 		for _, c := range row {
 			for _, r := range c {
-				if r.link != nil && !r.link.auto {
+				if r.kind == mentionRun || r.link != nil && !r.link.auto {
 					return true
 				}
 			}

@@ -29,6 +29,7 @@ type block struct {
 	task     task // item
 	aligns   []align
 	rows     [][]cell // table: the header is the first
+	again    bool     // table: the header was shown before
 
 	from, to int   // where the block lies in the whole; set by measure
 	parts    []int // where each run or row of it begins; set by measure

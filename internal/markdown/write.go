@@ -10,7 +10,10 @@ type dialect struct {
 	flavour   flavour
 	angles    angles
 	autoLinks bool   // "<https://…>" is a link
+	decodes   bool   // "&amp;" in the address of a link is "&"
 	cellBreak string // a line break within a cell
+	// text escapes text; nil: as CommonMark needs it.
+	text func(string) string
 	// code changes what stands in code; nil: nothing does.
 	code func(string) string
 	// table writes a table otherwise than GFM does; nil: as GFM does.
@@ -18,7 +21,7 @@ type dialect struct {
 }
 
 // own is the dialect of this package: whatever is parsed can be written in it, and is then parsed as the same.
-var own = dialect{flavour: lenient, angles: escapedAngles, autoLinks: true, cellBreak: "<br>"}
+var own = dialect{flavour: lenient, angles: escapedAngles, autoLinks: true, decodes: true, cellBreak: "<br>"}
 
 // write writes blocks as Markdown.
 func (d *dialect) write(blocks []*block) string { return d.blocks(blocks, apart) }
