@@ -123,6 +123,9 @@ func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request) {
 	case fault != nil && fault.refuses():
 		problem, retry = refuse(fault.code()), fault.RetryAfter
 	default:
+		if fault != nil && fault.Kind == CloseStream {
+			s.endStream(c.args.text("channel"), c.args.text("ts"), Expired)
+		}
 		body, retry, problem = s.answer(r, c, problem)
 		if fault != nil && fault.Kind == ErrorAfter && problem == nil {
 			problem = refuse(fault.code())

@@ -29,6 +29,7 @@ type File struct {
 	External bool     `json:"external"` // lives elsewhere: url_private names a host that is not Slack's
 	Deleted  bool     `json:"deleted"`
 	Broken   bool     `json:"broken"` // downloads answer 500
+	Away     bool     `json:"away"`   // downloads are redirected to a host that is not Slack's
 
 	announced int // bytes
 	ticket    string
@@ -60,6 +61,7 @@ const (
 	FileExternal FileState = "external" // url_private is not Slack's
 	FileDeleted  FileState = "deleted"  // gone: 404
 	FileBroken   FileState = "broken"   // downloads fail with 500
+	FileAway     FileState = "away"     // downloads are redirected to a host that is not Slack's
 )
 
 // CreateFile makes a file.
@@ -71,7 +73,7 @@ func (s *Server) CreateFile(n NewFile) (File, error) {
 		return File{}, fmt.Errorf("slacktest: no user %q", n.User)
 	}
 	f := &File{ID: s.nextID("F"), Team: u.TeamID, User: u.ID, Name: n.Name, Title: n.Name, MIME: n.MIME, Content: n.Content, Size: n.Size, complete: true,
-		External: n.Kind == FileExternal, Deleted: n.Kind == FileDeleted, Broken: n.Kind == FileBroken}
+		External: n.Kind == FileExternal, Deleted: n.Kind == FileDeleted, Broken: n.Kind == FileBroken, Away: n.Kind == FileAway}
 	if f.MIME == "" {
 		f.MIME = mimeOf(f.Name)
 	}
@@ -228,9 +230,9 @@ func (s *Server) serveDownload(w http.ResponseWriter, r *http.Request) {
 	allowed := ok && known && s.readable(team, f) && slices.Contains(s.app.Scopes, "files:read")
 	var content []byte
 	var kind string
-	var deleted, broken bool
+	var deleted, broken, away bool
 	if ok {
-		content, kind, deleted, broken = f.Content, f.MIME, f.Deleted, f.Broken
+		content, kind, deleted, broken, away = f.Content, f.MIME, f.Deleted, f.Broken, f.Away
 	}
 	s.mu.Unlock()
 	switch {
@@ -238,6 +240,8 @@ func (s *Server) serveDownload(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/?redir="+r.URL.Path, http.StatusFound)
 	case deleted:
 		w.WriteHeader(http.StatusNotFound)
+	case away:
+		http.Redirect(w, r, s.foreign+r.URL.Path, http.StatusFound)
 	case broken:
 		w.WriteHeader(http.StatusInternalServerError)
 	default:
@@ -288,7 +292,7 @@ func (s *Server) serveForeign(w http.ResponseWriter, r *http.Request) {
 	_, id, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/files-pri/"), "-")
 	id, _, _ = strings.Cut(id, "/")
 	f, ok := s.file(id)
-	if !ok || !f.External {
+	if !ok || !f.External && !f.Away {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}

@@ -240,6 +240,7 @@ func (s *Server) conversationsHistory(c *call) (reply, *apiError) {
 			top = append(top, m)
 		}
 	}
+	s.ration(c)
 	page, next, e := paged(c, top, "next_ts", 100, byTS, notAfter)
 	if e != nil {
 		return nil, e
@@ -257,8 +258,8 @@ func (s *Server) conversationsReplies(c *call) (reply, *apiError) {
 		return nil, refuse("not_in_channel")
 	}
 	ts := c.args.text("ts")
-	parent, ok := find(ch.messages, func(m *Message) bool { return m.TS == ts && m.EphemeralTo == "" })
-	if !ok || parent.Deleted && len(ch.replies(ts)) == 0 {
+	parent, ok := ch.any(ts)
+	if !ok || parent.EphemeralTo != "" || parent.Deleted && len(ch.replies(ts)) == 0 {
 		return nil, refuse("thread_not_found")
 	}
 	var list []*Message
@@ -267,12 +268,20 @@ func (s *Server) conversationsReplies(c *call) (reply, *apiError) {
 			list = append(list, m)
 		}
 	}
+	s.ration(c)
 	page, next, e := paged(c, list, "next_ts", 1000, byTS, notBefore)
 	if e != nil {
 		return nil, e
 	}
 	page = append([]*Message{parent}, page...)
 	return reply{"messages": s.wireAll(c, page), "has_more": next != "", "response_metadata": reply{"next_cursor": next}}, nil
+}
+
+// ration cuts the size of a page for apps that may read little.
+func (s *Server) ration(c *call) {
+	if s.opts.History == HistoryScarce {
+		c.args["limit"] = min(15, c.args.number("limit", 15))
+	}
 }
 
 func (s *Server) wireAll(c *call, list []*Message) []reply {

@@ -3,6 +3,7 @@ package slacktest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type delivery struct {
 	sent     int
 	ack      json.RawMessage
 	timer    *time.Timer
+	step     int           // of the plan: a timer of an earlier step does nothing
 	settled  chan struct{} // closed once acknowledged or lost
 	onSocket *socket
 }
@@ -109,8 +111,26 @@ func (s *Server) emitMessageEvent(ch *Channel, event reply) {
 	event["channel"], event["channel_type"] = ch.ID, ch.Kind.eventType()
 	plural := map[ChannelKind]string{PublicChannel: "message.channels", PrivateChannel: "message.groups", DirectMessage: "message.im", GroupDM: "message.mpim"}
 	for _, t := range s.listeners(ch) {
-		s.emit(t, plural[ch.Kind], event)
+		s.emit(t, plural[ch.Kind], withheld(t, event))
 	}
+}
+
+// withheld leaves of other workspaces' files only the id: the app has to ask files.info.
+// https://docs.slack.dev/apis/slack-connect
+func withheld(t *Team, event reply) reply {
+	files, ok := event["files"].([]reply)
+	if !ok {
+		return event
+	}
+	out := maps.Clone(event)
+	shown := slices.Clone(files)
+	for i, f := range shown {
+		if team, ok := f["user_team"].(string); ok && team != t.ID {
+			shown[i] = reply{"id": f["id"], "mode": "file_access", "file_access": "check_file_info"}
+		}
+	}
+	out["files"] = shown
+	return out
 }
 
 // emitMessage tells of a new message: as a message, and as a mention where it names the app.
@@ -224,6 +244,7 @@ func (s *Server) send(d *delivery) {
 	if s.closed || d.acked || d.lost {
 		return
 	}
+	d.step++
 	switch {
 	case s.endpoints.usesHTTP():
 		s.postDelivery(d)
@@ -236,15 +257,21 @@ func (s *Server) send(d *delivery) {
 		d.sent++
 		d.onSocket = c
 		c.deliver(d)
-		attempt := d.attempt
-		d.timer = time.AfterFunc(s.opts.AckTimeout, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if !d.acked && d.attempt == attempt {
-				s.failed(d, "timeout")
-			}
-		})
+		s.after(d, s.opts.AckTimeout, func() { s.failed(d, "timeout") })
 	}
+}
+
+// after plans what happens to a delivery unless something else happens first. Lock held, then and now.
+func (s *Server) after(d *delivery, wait time.Duration, do func()) {
+	d.step++
+	step := d.step
+	d.timer = time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if d.step == step {
+			do()
+		}
+	})
 }
 
 // failed plans the next attempt, or gives up. Only events are tried again. Lock held.
@@ -259,14 +286,7 @@ func (s *Server) failed(d *delivery, reason string) {
 	delay := s.opts.RetryDelays[d.attempt]
 	d.attempt++
 	d.reason = reason
-	attempt := d.attempt
-	d.timer = time.AfterFunc(delay, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if d.attempt == attempt {
-			s.send(d)
-		}
-	})
+	s.after(d, delay, func() { s.send(d) })
 }
 
 func (s *Server) giveUp(d *delivery) {
@@ -296,9 +316,6 @@ func (s *Server) acknowledge(d *delivery, payload json.RawMessage) {
 func (s *Server) resend() {
 	for _, d := range s.deliveries {
 		if d.kind == "events_api" && !d.acked && !d.lost && !d.held && (d.onSocket == nil || d.onSocket.gone) {
-			if d.timer != nil {
-				d.timer.Stop()
-			}
 			if d.sent > 0 && d.onSocket != nil {
 				d.attempt++
 				d.reason = "timeout"

@@ -17,6 +17,7 @@ const (
 	ErrorAfter    FaultKind = "error_after"      // served, and still answered with ok:false
 	TooMany       FaultKind = "429"              // not served: 429 with Retry-After
 	TooManyInBody FaultKind = "ratelimited_body" // not served: 200 with ok:false and ratelimited
+	CloseStream   FaultKind = "close_stream"     // Slack ends the stream that the call names, just before the call
 )
 
 // Fault is something that goes wrong with calls of one method.
@@ -44,7 +45,7 @@ func (f *Fault) name() string {
 // refuses tells whether the call has no effect.
 func (f *Fault) refuses() bool {
 	switch f.Kind {
-	case Slow, DropReply, ErrorAfter:
+	case Slow, DropReply, ErrorAfter, CloseStream:
 		return false
 	}
 	return true

@@ -210,3 +210,40 @@ func TestAwaitReturnsOnceItHolds(t *testing.T) {
 		t.Error("a condition that never holds was awaited")
 	}
 }
+
+func TestAFaultClosesAStream(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{})
+	root := s.say("question")
+	ts := s.stream(root.TS, "one")
+	if err := s.Inject(slacktest.Fault{Method: "chat.appendStream", Kind: slacktest.CloseStream, Skip: 1, Times: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.add(ts, " two"); err != nil {
+		t.Error(err)
+	}
+	if got := code(s.add(ts, " three")); got != "message_not_in_streaming_state" {
+		t.Errorf("%s", got)
+	}
+	if v := s.Messages(slacktest.Which{ByApp: true}); v[0].Shown != "one two" {
+		t.Errorf("%q", v[0].Shown)
+	}
+	s.clean()
+}
+
+func TestAppsThatMayReadLittle(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{History: slacktest.HistoryScarce, Rates: slacktest.RatesEnforced})
+	for range 16 {
+		s.say("x")
+	}
+	read := func() (*slack.GetConversationHistoryResponse, error) {
+		return s.api.GetConversationHistory(&slack.GetConversationHistoryParameters{ChannelID: s.general.ID, Limit: 200})
+	}
+	if h, err := read(); err != nil || len(h.Messages) != 15 || !h.HasMore {
+		t.Errorf("%+v %v", h, err)
+	}
+	if _, err := read(); code(err) != "429" {
+		t.Errorf("a second call in the minute: %v", err)
+	}
+}

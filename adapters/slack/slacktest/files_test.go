@@ -125,3 +125,53 @@ func TestATokenThatLeavesSlackIsKept(t *testing.T) {
 		t.Errorf("violations %v", v)
 	}
 }
+
+func TestARedirectAwayFromSlackShowsWhetherTheTokenFollows(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{})
+	f := s.shared(slacktest.NewFile{Kind: slacktest.FileAway})
+	follow := &http.Client{CheckRedirect: func(to *http.Request, via []*http.Request) error {
+		to.Header.Set("Authorization", via[0].Header.Get("Authorization"))
+		return nil
+	}}
+	for _, c := range []struct {
+		client *http.Client
+		leaks  int
+	}{{http.DefaultClient, 0}, {follow, 1}} {
+		s.ResetRecords()
+		req := must(http.NewRequest(http.MethodGet, f.URLPrivate, nil))
+		req.Header.Set("Authorization", "Bearer "+s.team.BotToken)
+		resp, err := c.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := string(must(io.ReadAll(resp.Body)))
+		if err := resp.Body.Close(); err != nil || body != "content" {
+			t.Errorf("%q %v", body, err)
+		}
+		if v := s.Violations(); len(v) != c.leaks {
+			t.Errorf("violations %v", v)
+		}
+	}
+}
+
+func TestFilesOfStrangersAreWithheldFromEvents(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{})
+	elsewhere := must(s.CreateTeam(slacktest.NewTeam{Name: "Elsewhere"}))
+	sam := must(s.CreateUser(slacktest.NewUser{Team: elsewhere.ID, Name: "sam"}))
+	shared := must(s.CreateChannel(slacktest.NewChannel{Name: "shared", Members: []string{sam.ID}, WithBot: true, SharedWith: []string{elsewhere.ID}}))
+	f := must(s.CreateFile(slacktest.NewFile{User: sam.ID, Name: "a.txt", Content: []byte("content")}))
+	events := s.heard(func() {
+		must(s.Say(slacktest.Saying{Channel: shared.ID, User: sam.ID, Text: "look", Files: []string{f.ID}}))
+	})
+	stub := events[0]["files"].([]any)[0].(map[string]any)
+	if stub["file_access"] != "check_file_info" || stub["id"] != f.ID || stub["url_private"] != nil {
+		t.Errorf("%v", stub)
+	}
+	info, _, _, err := s.api.GetFileInfo(f.ID, 0, 0)
+	if err != nil || info.URLPrivate == "" {
+		t.Errorf("%+v %v", info, err)
+	}
+	s.clean()
+}

@@ -149,10 +149,8 @@ func (s *Server) pressed(p Press) (*delivery, *responseURL, error) {
 		if !ok {
 			return nil, nil, fmt.Errorf("slacktest: no channel %q", p.Channel)
 		}
-		m, ok := find(ch.messages, func(m *Message) bool {
-			return m.TS == p.TS && !m.Deleted && (m.EphemeralTo == "" || m.EphemeralTo == u.ID)
-		})
-		if !ok {
+		m, ok := ch.any(p.TS)
+		if !ok || m.Deleted || m.EphemeralTo != "" && m.EphemeralTo != u.ID {
 			return nil, nil, fmt.Errorf("slacktest: %s sees no message %s", u.ID, p.TS)
 		}
 		blocks = m.Blocks
@@ -318,8 +316,8 @@ func (s *Server) respond(to *responseURL, body []byte) *apiError {
 		return refuse("channel_not_found")
 	}
 	if a.ReplaceOriginal || a.DeleteOriginal {
-		m, ok := find(ch.messages, func(m *Message) bool { return m.TS == to.ts && to.ts != "" && !m.Deleted })
-		if !ok {
+		m, ok := ch.any(to.ts)
+		if !ok || m.Deleted {
 			return refuse("message_not_found")
 		}
 		if a.DeleteOriginal {

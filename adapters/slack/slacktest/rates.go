@@ -29,7 +29,11 @@ func (s *Server) overRate(c *call) (retry time.Duration, over bool) {
 	}
 	now := time.Now()
 	minute := time.Duration(float64(time.Minute) / s.opts.RateScale)
-	windows := []window{{key: owner + " " + c.method.Name, span: minute, most: c.method.Rate.PerMinute}}
+	most := c.method.Rate.PerMinute
+	if s.opts.History == HistoryScarce && c.method.readsHistory() {
+		most = 1
+	}
+	windows := []window{{key: owner + " " + c.method.Name, span: minute, most: most}}
 	if burst := c.method.Rate.PerChannelBurst; burst > 0 {
 		// One a second in the long run: as many seconds as the burst allows.
 		windows = append(windows, window{key: owner + " " + c.method.Name + " " + c.args.text("channel"),
@@ -48,6 +52,10 @@ func (s *Server) overRate(c *call) (retry time.Duration, over bool) {
 		s.rates[w.key] = append(s.rates[w.key], now)
 	}
 	return retry, over
+}
+
+func (m Method) readsHistory() bool {
+	return m.Name == "conversations.history" || m.Name == "conversations.replies"
 }
 
 type window struct {

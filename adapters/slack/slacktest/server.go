@@ -29,10 +29,21 @@ const (
 	FilesApart   FilesHost = "apart" // at an address of their own, as files.slack.com is
 )
 
+// HistoryAccess tells how much of conversations an app may read.
+type HistoryAccess string
+
+// The choices. https://docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps
+const (
+	HistoryFull   HistoryAccess = ""       // internal apps and those of the Marketplace
+	HistoryScarce HistoryAccess = "scarce" // other distributed apps: one call a minute, 15 messages a call
+)
+
 // Options are how a server differs from Slack's documented behaviour. The zero value is Slack, as far as modelled.
 type Options struct {
 	Addr  string // host:port to listen on; empty: a free port of 127.0.0.1
 	Files FilesHost
+
+	History HistoryAccess
 
 	Rates RateMode
 	// RateScale makes the minutes of rates shorter: 60 turns a minute into a second. 0 is 1.

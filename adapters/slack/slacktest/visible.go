@@ -74,14 +74,21 @@ func (s *Server) visible(m *Message, mine bool) Visible {
 }
 
 // StopStream presses the stop button that Slack shows beside a stream.
-func (s *Server) StopStream(channel, ts string) bool { return s.endStream(channel, ts, StoppedByUser) }
-
-// ExpireStream ends a stream as Slack does when its time is up.
-func (s *Server) ExpireStream(channel, ts string) bool { return s.endStream(channel, ts, Expired) }
-
-func (s *Server) endStream(channel, ts string, state StreamState) bool {
+func (s *Server) StopStream(channel, ts string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.endStream(channel, ts, StoppedByUser)
+}
+
+// ExpireStream ends a stream as Slack does when its time is up.
+func (s *Server) ExpireStream(channel, ts string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endStream(channel, ts, Expired)
+}
+
+// endStream ends a stream that is open. Lock held.
+func (s *Server) endStream(channel, ts string, state StreamState) bool {
 	ch, ok := s.channel(channel)
 	if !ok {
 		return false

@@ -214,7 +214,20 @@ func (s *Server) file(id string) (*File, bool) {
 
 // message returns a message that is there to be seen.
 func (c *Channel) message(ts string) (*Message, bool) {
-	return find(c.messages, func(m *Message) bool { return m.TS == ts && !m.Deleted && m.EphemeralTo == "" })
+	m, ok := c.any(ts)
+	if !ok || m.Deleted || m.EphemeralTo != "" {
+		return nil, false
+	}
+	return m, true
+}
+
+// any returns a message, deleted or private as it may be.
+func (c *Channel) any(ts string) (*Message, bool) {
+	i, ok := slices.BinarySearchFunc(c.messages, ts, func(m *Message, ts string) int { return strings.Compare(m.TS, ts) })
+	if !ok {
+		return nil, false
+	}
+	return c.messages[i], true
 }
 
 // reaches tells whether people and apps of a workspace can meet the channel.
@@ -225,7 +238,9 @@ func (c *Channel) reaches(team string) bool {
 // replies returns the visible replies of a thread, oldest first.
 func (c *Channel) replies(ts string) []*Message {
 	var out []*Message
-	for _, m := range c.messages {
+	// Replies are younger than what they reply to.
+	i, _ := slices.BinarySearchFunc(c.messages, ts, func(m *Message, ts string) int { return strings.Compare(m.TS, ts) })
+	for _, m := range c.messages[i:] {
 		if m.ThreadTS == ts && m.TS != ts && !m.Deleted && m.EphemeralTo == "" {
 			out = append(out, m)
 		}
