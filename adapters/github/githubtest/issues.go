@@ -183,7 +183,7 @@ func (c *call) editIssue() reply {
 		}
 		i.state, action = v, map[string]string{"open": "reopened", "closed": "closed"}[v]
 	}
-	i.updatedAt = c.s.now()
+	i.updatedAt = c.s.clock()
 	c.send("issues", action, object{"issue": c.s.issueJSON(c.repo, i)})
 	return ok(c.s.issueJSON(c.repo, i))
 }
@@ -202,7 +202,7 @@ func (c *call) addLabels() reply {
 	for _, l := range i.labels {
 		shown = append(shown, object{"name": l})
 	}
-	i.updatedAt = c.s.now()
+	i.updatedAt = c.s.clock()
 	return ok(shown)
 }
 
@@ -273,7 +273,7 @@ func (c *call) editComment() reply {
 	case !c.mayChange(m.author):
 		return refusal(http.StatusForbidden, "Must have admin rights to Repository.")
 	}
-	m.body, m.updatedAt = c.text("body"), c.s.now()
+	m.body, m.updatedAt = c.text("body"), c.s.clock()
 	c.send("issue_comment", "edited", object{"issue": c.s.issueJSON(c.repo, i), "comment": c.s.commentJSON(c.repo, i, m)})
 	return ok(c.s.commentJSON(c.repo, i, m))
 }
@@ -349,7 +349,7 @@ func (c *call) reactions() *[]reacted {
 var contents = []string{"+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"}
 
 func (c *call) reactionJSON(r reacted) object {
-	return object{"id": r.id, "content": r.content, "user": c.s.userJSON(r.login), "created_at": stamp(c.s.now())}
+	return object{"id": r.id, "content": r.content, "user": c.s.userJSON(r.login), "created_at": stamp(r.at)}
 }
 
 func (c *call) listReactions() reply {
@@ -375,7 +375,7 @@ func (c *call) react() reply {
 			return ok(c.reactionJSON(r))
 		}
 	}
-	r := reacted{id: c.s.id(), login: c.login, content: c.text("content")}
+	r := reacted{id: c.s.id(), login: c.login, content: c.text("content"), at: c.s.said}
 	*list = append(*list, r)
 	return created(c.reactionJSON(r))
 }

@@ -199,7 +199,7 @@ func (s *Server) OpenPull(repo, login, title, body, branch string, files ...File
 func (s *Server) EditIssue(repo string, number int64, login, body string) {
 	s.act(func() []func() {
 		r, i := s.at(repo, number)
-		i.body, i.updatedAt = body, s.now()
+		i.body, i.updatedAt = body, s.clock()
 		if i.pull != nil {
 			return s.webhooks(r, login, "pull_request", "edited", object{"number": number, "pull_request": s.pullJSON(r, i)})
 		}
@@ -223,7 +223,7 @@ func (s *Server) EditComment(repo string, id int64, login, body string) {
 	s.act(func() []func() {
 		r := s.repo(repo)
 		i, m := r.find(id, plainComments)
-		m.body, m.updatedAt = body, s.now()
+		m.body, m.updatedAt = body, s.clock()
 		return s.webhooks(r, login, "issue_comment", "edited", object{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, m)})
 	})
 }
@@ -273,7 +273,7 @@ type Inline struct {
 func (s *Server) Review(repo string, number int64, login, state, body string, inline ...Inline) (id int64, comments []int64) {
 	s.act(func() []func() {
 		r, i := s.at(repo, number)
-		now := s.now()
+		now := s.clock()
 		v := &review{id: s.id(), author: login, body: body, state: state, submittedAt: now}
 		i.pull.reviews, i.updatedAt, id = append(i.pull.reviews, v), now, v.id
 		shown := s.reviewJSON(r, i, v)

@@ -141,7 +141,7 @@ func (c *call) editInline() reply {
 	case !c.mayChange(m.author):
 		return refusal(http.StatusForbidden, "Must have admin rights to Repository.")
 	}
-	m.body, m.updatedAt = c.text("body"), c.s.now()
+	m.body, m.updatedAt = c.text("body"), c.s.clock()
 	c.send("pull_request_review_comment", "edited", object{"pull_request": c.s.pullJSON(c.repo, i), "comment": c.s.inlineJSON(c.repo, i, m)})
 	return ok(c.s.inlineJSON(c.repo, i, m))
 }
@@ -161,7 +161,7 @@ func (c *call) deleteInline() reply {
 
 // newInline makes an inline comment, which belongs to a review of its own as GitHub's do.
 func (s *Server) newInline(i *issue, login, body string, root *comment) *comment {
-	now := s.now()
+	now := s.clock()
 	v := &review{id: s.id(), author: login, state: "commented", submittedAt: now}
 	i.pull.reviews = append(i.pull.reviews, v)
 	m := &comment{id: s.id(), author: login, body: body, createdAt: now, updatedAt: now, reviewID: v.id, path: root.path, line: root.line, hunk: root.hunk, replyTo: root.id}
@@ -171,7 +171,7 @@ func (s *Server) newInline(i *issue, login, body string, root *comment) *comment
 }
 
 func (s *Server) newIssue(r *repo, login, title, body string) *issue {
-	now := s.now()
+	now := s.clock()
 	r.lastNumber++
 	i := &issue{id: s.id(), number: r.lastNumber, title: title, body: body, author: login, state: "open", createdAt: now, updatedAt: now}
 	r.issues[i.number] = i
@@ -179,7 +179,7 @@ func (s *Server) newIssue(r *repo, login, title, body string) *issue {
 }
 
 func (s *Server) newComment(i *issue, login, body string) *comment {
-	now := s.now()
+	now := s.clock()
 	m := &comment{id: s.id(), author: login, body: body, createdAt: now, updatedAt: now}
 	i.comments = append(i.comments, m)
 	i.updatedAt = now
@@ -196,7 +196,7 @@ func (c *call) asset() reply {
 }
 
 func (s *Server) event(i *issue, kind, actor, subject string) event {
-	now := s.now()
+	now := s.clock()
 	e := event{id: s.id(), kind: kind, actor: actor, subject: subject, createdAt: now}
 	i.events = append(i.events, e)
 	i.updatedAt = now

@@ -37,6 +37,8 @@ type Server struct {
 	echo       EchoOrder
 	inFlight   sync.WaitGroup
 	now        func() time.Time
+	behind     time.Duration // how far the times of what is said lie behind
+	said       time.Time     // of what was said last
 }
 
 // Limits are the rates that the server enforces.
@@ -128,8 +130,29 @@ func Empty() *Server {
 	return &Server{
 		table: Routes(), users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{}, assets: map[string][]byte{},
 		nextID: 2_900_000_000, // above what 32 bits hold, as GitHub's are
-		limits: Documented(), windows: map[string]*window{}, now: time.Now,
+		limits: Documented(), windows: map[string]*window{}, now: time.Now, behind: behind,
 	}
+}
+
+// behind gives what is said in quick succession times of its own, a second apart as GitHub tells them, none of them in
+// the future.
+const behind = 80 * time.Second
+
+// clock is when the next thing is said.
+func (s *Server) clock() time.Time {
+	next := s.said.Add(time.Second)
+	if earliest := s.now().Add(-s.behind).Truncate(time.Second); next.Before(earliest) {
+		next = earliest
+	}
+	s.said = next
+	return next
+}
+
+// Shift makes what is said from now on lie so far in the past.
+func (s *Server) Shift(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.behind, s.said = by, time.Time{}
 }
 
 func (s *Server) id() int64 { s.nextID++; return s.nextID }

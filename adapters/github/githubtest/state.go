@@ -108,6 +108,7 @@ type reacted struct {
 	id      int64
 	login   string
 	content string
+	at      time.Time
 }
 
 type commit struct {
