@@ -44,7 +44,6 @@ type call struct {
 	token  string
 	team   *Team // of the bot token
 	args   args
-	kinds  []ChannelKind // of the conversations that were touched, for scopes
 }
 
 // reply is what a method says beside ok.
@@ -124,7 +123,7 @@ func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request) {
 		problem, retry = refuse(fault.code()), fault.RetryAfter
 	default:
 		if fault != nil && fault.Kind == CloseStream {
-			s.endStream(c.args.text("channel"), c.args.text("ts"), Expired)
+			_ = s.endStream(c.args.text("channel"), c.args.text("ts"), Expired) // if it is open
 		}
 		body, retry, problem = s.answer(r, c, problem)
 		if fault != nil && fault.Kind == ErrorAfter && problem == nil {

@@ -99,15 +99,15 @@ func TestSlackEndsStreamsAndSoDoPeople(t *testing.T) {
 	}
 
 	pressed := s.stream(root.TS, "one")
-	if !s.StopStream(s.general.ID, pressed) {
-		t.Fatal("no stream to stop")
+	if err := s.StopStream(s.general.ID, pressed); err != nil {
+		t.Fatal(err)
 	}
 	if got := code(s.add(pressed, "two")); got != "stopped_by_user" {
 		t.Errorf("after the button: %s", got)
 	}
 	cut := s.stream(root.TS, "one")
-	if !s.ExpireStream(s.general.ID, cut) || s.ExpireStream(s.general.ID, cut) {
-		t.Error("a stream ends once")
+	if first, second := s.ExpireStream(s.general.ID, cut), s.ExpireStream(s.general.ID, cut); first != nil || second == nil {
+		t.Errorf("a stream ends once: %v, %v", first, second)
 	}
 	if v := s.Messages(slacktest.Which{ByApp: true}); len(v) != 3 || v[2].Shown != "one" || v[2].Stream.State != slacktest.Expired {
 		t.Errorf("visible %+v", v)

@@ -1,6 +1,7 @@
 package slacktest
 
 import (
+	"fmt"
 	"slices"
 )
 
@@ -74,30 +75,30 @@ func (s *Server) visible(m *Message, mine bool) Visible {
 }
 
 // StopStream presses the stop button that Slack shows beside a stream.
-func (s *Server) StopStream(channel, ts string) bool {
+func (s *Server) StopStream(channel, ts string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.endStream(channel, ts, StoppedByUser)
 }
 
 // ExpireStream ends a stream as Slack does when its time is up.
-func (s *Server) ExpireStream(channel, ts string) bool {
+func (s *Server) ExpireStream(channel, ts string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.endStream(channel, ts, Expired)
 }
 
 // endStream ends a stream that is open. Lock held.
-func (s *Server) endStream(channel, ts string, state StreamState) bool {
+func (s *Server) endStream(channel, ts string, state StreamState) error {
 	ch, ok := s.channel(channel)
 	if !ok {
-		return false
+		return fmt.Errorf("slacktest: no channel %q", channel)
 	}
 	m, ok := ch.message(ts)
 	if !ok || m.Stream == nil || m.Stream.State != Streaming {
-		return false
+		return fmt.Errorf("slacktest: no open stream %s in %s", ts, channel)
 	}
 	m.Stream.State = state
 	s.settleStream(m)
-	return true
+	return nil
 }
