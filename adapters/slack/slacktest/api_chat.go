@@ -84,10 +84,7 @@ func (s *Server) chatPostMessage(c *call) (reply, *apiError) {
 			return nil, wrong("cannot_reply_to_message", "thread_ts %s is a reply itself", thread)
 		}
 		if !ok {
-			// Slack posts such a reply outside of any thread.
-			if _, assistant := s.threads[place{ch.ID, thread}]; !assistant {
-				thread = ""
-			}
+			thread = "" // Slack posts a reply to what is gone outside of any thread
 		}
 	} else if c.args.flag("reply_broadcast") {
 		return nil, wrong("invalid_arguments", "reply_broadcast without thread_ts")
@@ -239,12 +236,12 @@ func (s *Server) chatStartStream(c *call) (reply, *apiError) {
 		return nil, wrong("user_not_found", "no user %s in %s", c.args.text("recipient_user_id"), c.args.text("recipient_team_id"))
 	}
 	thread := c.args.text("thread_ts")
-	if parent, ok := ch.message(thread); ok {
-		if parent.ThreadTS != "" && parent.ThreadTS != parent.TS {
-			return nil, wrong("cannot_reply_to_message", "thread_ts %s is a reply itself", thread)
-		}
-	} else if _, assistant := s.threads[place{ch.ID, thread}]; !assistant {
+	parent, ok := ch.message(thread)
+	switch {
+	case !ok:
 		return nil, refuse("cannot_reply_to_message")
+	case parent.ThreadTS != "" && parent.ThreadTS != parent.TS:
+		return nil, wrong("cannot_reply_to_message", "thread_ts %s is a reply itself", thread)
 	}
 	stream := &Stream{State: Streaming, Started: s.now()}
 	if e := stream.take(c); e != nil {

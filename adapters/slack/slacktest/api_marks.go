@@ -97,9 +97,6 @@ func (s *Server) threadOf(c *call) (place, *apiError) {
 		return place{}, refuse("channel_not_found")
 	}
 	at := place{ch.ID, c.args.text("thread_ts")}
-	if _, ok := s.threads[at]; ok {
-		return at, nil
-	}
 	if _, ok := ch.message(at.thread); !ok {
 		return at, refuse("invalid_thread_ts")
 	}
@@ -170,6 +167,13 @@ func (s *Server) assistantSetTitle(c *call) (reply, *apiError) {
 		return nil, refuse("invalid_thread_ts")
 	}
 	t.Title = c.args.text("title")
+	if ch, ok := s.channel(at.channel); ok {
+		if root, ok := ch.message(at.thread); ok {
+			before := *root
+			root.Text = t.Title
+			s.emitChanged(ch, root, &before, "")
+		}
+	}
 	return nil, nil
 }
 

@@ -39,10 +39,11 @@ var blockTypes = map[string]struct {
 
 // blockCheck is what is counted over all blocks of one message or view.
 type blockCheck struct {
-	ids, actionIDs map[string]bool
-	markdownChars  int
-	tables         int
-	tableChars     int
+	ids           map[string]bool
+	actionIDs     map[string]bool // of the present block
+	markdownChars int
+	tables        int
+	tableChars    int
 }
 
 // checkBlocks refuses what Slack's reference of blocks does not allow.
@@ -58,7 +59,7 @@ func checkBlocks(raw json.RawMessage, where surface) *apiError {
 	if len(list) > most {
 		return wrong("invalid_blocks", "no more than %d items allowed [json-pointer:/blocks], there are %d", most, len(list))
 	}
-	c := &blockCheck{ids: map[string]bool{}, actionIDs: map[string]bool{}}
+	c := &blockCheck{ids: map[string]bool{}}
 	for i, b := range list {
 		if err := c.block(b, where); err != nil {
 			return wrong("invalid_blocks", "%v [json-pointer:/blocks/%d]", err, i)
@@ -97,6 +98,7 @@ func (c *blockCheck) block(b object, where surface) error {
 		}
 		c.ids[id] = true
 	}
+	c.actionIDs = map[string]bool{} // unique within their block
 	if err := t.check(c, b); err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}

@@ -43,6 +43,12 @@ func (s *Server) newResponseURL(r responseURL) string {
 	return s.url + "/response/" + id
 }
 
+// trigger makes the id of something that a person did.
+func (s *Server) trigger() string {
+	s.ids++
+	return fmt.Sprintf("%d.%d.%032x", 13345224609+s.ids, s.now().UnixMilli(), s.ids)
+}
+
 // installation is the workspace in which a person meets the app.
 func (s *Server) installation(u *User) (*Team, error) {
 	t, ok := s.team(u.TeamID)
@@ -76,7 +82,7 @@ func (s *Server) Command(ctx context.Context, c Command) (Answered, error) {
 	d := &delivery{id: s.nextID("Cm"), kind: "slash_commands", name: c.Command, team: team.ID, accepts: true, payload: copyJSON(reply{
 		"token": "verification", "team_id": team.ID, "team_domain": team.Domain, "channel_id": ch.ID, "channel_name": name,
 		"user_id": u.ID, "user_name": u.Name, "command": c.Command, "text": c.Text, "api_app_id": s.app.ID, "is_enterprise_install": "false",
-		"response_url": s.newResponseURL(to), "trigger_id": s.nextID("13."),
+		"response_url": s.newResponseURL(to), "trigger_id": s.trigger(),
 	})}
 	s.dispatch(d)
 	s.mu.Unlock()
@@ -131,7 +137,7 @@ func (s *Server) pressed(p Press) (*delivery, *responseURL, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	payload := reply{"type": "block_actions", "api_app_id": s.app.ID, "token": "verification", "trigger_id": s.nextID("13."),
+	payload := reply{"type": "block_actions", "api_app_id": s.app.ID, "token": "verification", "trigger_id": s.trigger(),
 		"user": reply{"id": u.ID, "username": u.Name, "name": u.Name, "team_id": u.TeamID}, "team": reply{"id": team.ID, "domain": team.Domain},
 		"enterprise": nil, "is_enterprise_install": false}
 	var blocks json.RawMessage
@@ -240,6 +246,9 @@ func (s *Server) OpenDM(user string) (Channel, error) {
 	return *s.directMessage(team, u), nil
 }
 
+// threadRoot is the subtype of the message, unseen by people, that a thread of the pane hangs on.
+const threadRoot = "assistant_app_thread"
+
 // OpenAssistant is a person opening the app's pane, which begins a thread; context is the channel they look at.
 func (s *Server) OpenAssistant(user, context string) (AssistantThread, error) {
 	s.mu.Lock()
@@ -253,7 +262,8 @@ func (s *Server) OpenAssistant(user, context string) (AssistantThread, error) {
 		return AssistantThread{}, err
 	}
 	ch := s.directMessage(team, u)
-	t := &AssistantThread{Channel: ch.ID, Thread: s.stamp(ch), User: user}
+	root := s.store(ch, &Message{Team: team.ID, User: team.BotUser, BotID: team.BotID, AppID: s.app.ID, Subtype: threadRoot, Text: "New Assistant Thread"})
+	t := &AssistantThread{Channel: ch.ID, Thread: root.TS, User: user}
 	s.threads[place{t.Channel, t.Thread}] = t
 	seen := reply{}
 	if context != "" {

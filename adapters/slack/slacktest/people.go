@@ -224,9 +224,7 @@ func (s *Server) Say(w Saying) (Message, error) {
 		return Message{}, fmt.Errorf("slacktest: %s is not in %s", u.ID, ch.ID)
 	}
 	if _, ok := ch.message(w.Thread); w.Thread != "" && !ok {
-		if _, assistant := s.threads[place{ch.ID, w.Thread}]; !assistant {
-			return Message{}, fmt.Errorf("slacktest: no thread %s in %s", w.Thread, ch.ID)
-		}
+		return Message{}, fmt.Errorf("slacktest: no thread %s in %s", w.Thread, ch.ID)
 	}
 	m := &Message{ThreadTS: w.Thread, Broadcast: w.Broadcast, Team: u.TeamID, User: u.ID, Text: w.Text, Blocks: w.Blocks,
 		Attachments: w.Attachments, Files: w.Files, Subtype: w.Subtype, Metadata: w.Metadata}

@@ -265,3 +265,37 @@ func TestPeopleChannelsAndGroupsAreListedInPages(t *testing.T) {
 	}
 	s.clean()
 }
+
+func TestAThreadOfThePane(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{RetryDelays: []time.Duration{time.Hour}})
+	pane := must(s.OpenAssistant(s.ann.ID, s.general.ID))
+	if _, _, err := s.api.PostMessage(pane.Channel, slack.MsgOptionText("hi", false), slack.MsgOptionTS(pane.Thread)); err != nil {
+		t.Fatal(err)
+	}
+	p := slack.AssistantThreadsSetSuggestedPromptsParameters{ChannelID: pane.Channel, ThreadTS: pane.Thread}
+	p.AddPrompt("What?", "What can you do?")
+	if err := s.api.SetAssistantThreadsSuggestedPrompts(p); err != nil {
+		t.Fatal(err)
+	}
+	asked := must(s.Say(slacktest.Saying{Channel: pane.Channel, User: s.ann.ID, Text: "hello", Thread: pane.Thread}))
+	events := s.heard(func() {
+		if err := s.api.SetAssistantThreadsTitle(slack.AssistantThreadsSetTitleParameters{ChannelID: pane.Channel, ThreadTS: pane.Thread, Title: "hello"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got := kinds(events); !slices.Equal(got, []string{"message/message_changed"}) {
+		t.Errorf("a title: %v", got)
+	}
+	if got := s.AssistantThreads(); len(got) != 1 || got[0].Title != "hello" || got[0].Prompts[0].Message != "What can you do?" {
+		t.Errorf("%+v", got)
+	}
+	thread, _, _, err := s.api.GetConversationReplies(&slack.GetConversationRepliesParameters{ChannelID: pane.Channel, Timestamp: pane.Thread})
+	if err != nil || len(thread) != 3 || thread[0].SubType != "assistant_app_thread" || thread[2].Timestamp != asked.TS {
+		t.Errorf("%+v %v", thread, err)
+	}
+	if v := s.Messages(slacktest.Which{Channel: pane.Channel}); len(v) != 2 {
+		t.Errorf("people see %+v", v)
+	}
+	s.clean()
+}

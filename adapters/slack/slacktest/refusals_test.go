@@ -117,7 +117,7 @@ func TestWhatSlackRefusesIsRefusedAndKept(t *testing.T) {
 		{"ragged rows", "chat.postMessage", post("blocks", `[{"type":"table","rows":[`+cells(1, 1)+","+cells(2, 1)+`]}]`), "invalid_blocks"},
 		{"two tables", "chat.postMessage", post("blocks", "["+table(1, 1, 1)+","+table(1, 1, 1)+"]"), "invalid_attachments"},
 		{"a long action id", "chat.postMessage", post("blocks", "["+button(strings.Repeat("a", 256))+"]"), "invalid_blocks"},
-		{"an action id twice", "chat.postMessage", post("blocks", "["+button("a")+","+button("a")+"]"), "invalid_blocks"},
+		{"an action id twice", "chat.postMessage", post("blocks", strings.Replace("["+button("a")+"]", `[{"type":"button"`, `[{"type":"button","action_id":"a","text":{"type":"plain_text","text":"Go"}},{"type":"button"`, 1)), "invalid_blocks"},
 		{"a block id twice", "chat.postMessage", post("blocks", blocks(2, `{"type":"divider","block_id":"b"}`)), "invalid_blocks"},
 		{"a list item that is no section", "chat.postMessage", post("blocks", `[{"type":"rich_text","elements":[{"type":"rich_text_list","style":"bullet","elements":[{"type":"text","text":"x"}]}]}]`), "invalid_blocks"},
 		{"an empty text in rich text", "chat.postMessage", post("blocks", `[{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[{"type":"text","text":""}]}]}]`), "invalid_blocks"},

@@ -42,7 +42,7 @@ func (s *Server) Messages(w Which) []Visible {
 			s.expireStream(m)
 			mine := slices.Contains(bots, m.User)
 			switch {
-			case m.Deleted && !w.Deleted:
+			case m.Deleted && !w.Deleted, m.Subtype == threadRoot:
 			case w.ByApp && !mine:
 			case w.Thread != "" && m.ThreadTS != w.Thread && m.TS != w.Thread:
 			default:
