@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // AddUser makes an account.
@@ -396,4 +397,15 @@ func (s *Server) State(repo string, number int64) (title, state string, labels [
 	defer s.mu.Unlock()
 	_, i := s.at(repo, number)
 	return i.title, i.state, slices.Clone(i.labels)
+}
+
+// Age makes all deliveries so much older.
+func (s *Server) Age(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.hooks {
+		for _, d := range h.deliveries {
+			d.at = d.at.Add(-by)
+		}
+	}
 }
