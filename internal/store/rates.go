@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Bucket describes a token bucket.
@@ -16,6 +19,16 @@ type Bucket struct {
 // TakeToken takes one token. When there is none to take, or the bucket is blocked, it tells how long it will take until
 // there may be one; zero means that a token was taken.
 func (s *Store) TakeToken(ctx context.Context, b Bucket) (wait time.Duration, err error) {
+	for {
+		wait, err = s.takeToken(ctx, b)
+		// A bucket that somebody else made after the statement began is locked by it, and still not seen.
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return wait, translate(err)
+		}
+	}
+}
+
+func (s *Store) takeToken(ctx context.Context, b Bucket) (wait time.Duration, err error) {
 	var seconds float64
 	err = s.pool.QueryRow(ctx, `
 		WITH taken AS (
@@ -27,11 +40,11 @@ func (s *Store) TakeToken(ctx context.Context, b Bucket) (wait time.Duration, er
 			RETURNING 0::float8 AS wait)
 		SELECT wait FROM taken
 		UNION ALL
-		SELECT greatest(extract(epoch FROM r.blocked_until - clock_timestamp()),
+		SELECT greatest(extract(epoch FROM greatest(r.blocked_until, clock_timestamp()) - clock_timestamp()),
 			($4 + 1 - r.tokens) / $2 - extract(epoch FROM clock_timestamp() - r.filled_at), 0.001)
 		FROM rate_buckets r WHERE name = $1 AND NOT EXISTS (SELECT 1 FROM taken)`,
 		b.Name, b.PerSecond, b.Burst, b.Keep).Scan(&seconds)
-	return time.Duration(seconds * float64(time.Second)), translate(err)
+	return time.Duration(seconds * float64(time.Second)), err
 }
 
 // BlockBucket keeps everybody from taking tokens for a while: the platform asked for it.
