@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/process"
 )
 
 // Exit codes beyond those of fault.ExitCode.
@@ -32,12 +31,7 @@ func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) 
 type usageError struct{ error }
 
 func main() {
-	// The first signal ends in order; a second one ends the process at once, which loses nothing either.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	code := execute(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+	os.Exit(execute(process.UntilSignal(), os.Args[1:]))
 }
 
 func execute(ctx context.Context, args []string) int {

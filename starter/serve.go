@@ -61,6 +61,7 @@ func (c *cli) serve(ctx context.Context) error {
 		log.Info("the gateway is ready", "config", cfg, "address", "http://"+ln.Addr().String())
 		all.Sweeper.Run(ctx)
 		p.Health.Drain()
+		log.Info("the gateway is ending: it takes nothing new and finishes what it has begun", "within", cfg.Settings.Drain.String())
 		return nil
 	})
 	group.Go(func() error {

@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,10 +22,7 @@ import (
 func main() {
 	dataDir := flag.String("data-dir", "", "use the dev of this directory when the environment names no database or Temporal")
 	flag.Parse()
-	// The first signal drains; a second one ends the process at once, which loses nothing either.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if err := run(ctx, *dataDir); err != nil {
+	if err := run(process.UntilSignal(), *dataDir); err != nil {
 		var refused *config.Error
 		if errors.As(err, &refused) {
 			for _, problem := range refused.Problems {
@@ -63,8 +58,11 @@ func run(ctx context.Context, dataDir string) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return telemetry.Serve(ctx, ln, p.Health.Handler(), cfg.Settings.Drain, log) })
+	// Health and metrics can be asked for as long as anything is at work.
+	serving, served := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error { return telemetry.Serve(serving, ln, p.Health.Handler(), 0, log) })
 	group.Go(func() error {
+		defer served()
 		say := func(what string) { log.Warn(what) }
 		if err := p.AwaitTemporal(ctx, say); err != nil {
 			return err
@@ -82,6 +80,7 @@ func run(ctx context.Context, dataDir string) error {
 		log.Info("the worker is ready", "config", cfg, "health", "http://"+ln.Addr().String())
 		<-ctx.Done()
 		p.Health.Drain()
+		log.Info("the worker is ending: it takes nothing new and finishes what it has begun", "within", cfg.Settings.Drain.String())
 		s.Stop()
 		return nil
 	})
