@@ -272,6 +272,17 @@ func (p Param) readStructure(raw json.RawMessage) (any, *apiError) {
 		if len(list) > MaxAttachments {
 			return nil, wrong("too_many_attachments", "%d attachments, at most %d", len(list), MaxAttachments)
 		}
+		for _, v := range list {
+			a, ok := v.(object)
+			if !ok {
+				return nil, wrong("invalid_attachments", "an attachment is no object")
+			}
+			if b, ok := a["blocks"]; ok {
+				if e := checkBlocks(copyJSON(b), inMessage); e != nil {
+					return nil, e
+				}
+			}
+		}
 	case Files, Prompts:
 		list, ok := shape.([]any)
 		if !ok || len(list) == 0 {

@@ -6,6 +6,9 @@
 // sent, a rate above the documented one: each is refused with Slack's own error where Slack would refuse it, and each
 // is kept as a Violation, so that a test can end with the demand that there are none.
 //
+// What is known only from observation is marked as such where it is applied: the life of a stream (five minutes), both
+// recipients being needed for every stream, a deletion refused while streaming, Markdown's tables counting as tables.
+//
 // People are driven by operations (Say, Edit, Press, …) which exist once, as methods of Server, and are reachable by
 // name over HTTP under /control/ when the server runs as a process (cmd/slackserver).
 package slacktest

@@ -88,7 +88,7 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 
 func TestDocumentedRates(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, slacktest.Options{Rates: slacktest.RatesEnforced})
+	s := newStage(t, slacktest.Options{Rates: slacktest.RatesEnforced, RateScale: 0.001}) // no pause of this machine frees a call
 	other := must(s.CreateChannel(slacktest.NewChannel{Name: "other", WithBot: true}))
 	post := func(channel string) error {
 		_, _, err := s.api.PostMessage(channel, slack.MsgOptionText("x", false))
@@ -122,7 +122,7 @@ func TestDocumentedRates(t *testing.T) {
 			t.Fatalf("with a faster clock: %v", err)
 		}
 	}
-	if err := s.SetRates(slacktest.RatesWatched, 1); err != nil {
+	if err := s.SetRates(slacktest.RatesWatched, 0.001); err != nil {
 		t.Fatal(err)
 	}
 	s.ResetRecords()
@@ -233,7 +233,7 @@ func TestAFaultClosesAStream(t *testing.T) {
 
 func TestAppsThatMayReadLittle(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, slacktest.Options{History: slacktest.HistoryScarce, Rates: slacktest.RatesEnforced})
+	s := newStage(t, slacktest.Options{History: slacktest.HistoryScarce, Rates: slacktest.RatesEnforced, RateScale: 0.001})
 	for range 16 {
 		s.say("x")
 	}

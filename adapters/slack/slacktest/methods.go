@@ -144,6 +144,9 @@ var streamErrors = append([]string{
 }, postErrors...)
 
 // Methods is the table. What an app does beyond it, this server refuses.
+//
+// chat.postMessage has no client_msg_id: its page names errors about one, but no such argument, so nothing says what a
+// second post with the same one would do.
 var Methods = []Method{
 	{Name: "auth.test", Verbs: post, Encodings: Form | JSON, Token: BotToken, Rate: RateAuth},
 	{Name: "apps.connections.open", Verbs: post, Encodings: Form | JSON, Token: AppToken, Rate: Tier3,

@@ -116,6 +116,8 @@ func TestWhatSlackRefusesIsRefusedAndKept(t *testing.T) {
 		{"an empty cell", "chat.postMessage", post("blocks", "["+table(1, 1, 0)+"]"), "invalid_blocks"},
 		{"ragged rows", "chat.postMessage", post("blocks", `[{"type":"table","rows":[`+cells(1, 1)+","+cells(2, 1)+`]}]`), "invalid_blocks"},
 		{"two tables", "chat.postMessage", post("blocks", "["+table(1, 1, 1)+","+table(1, 1, 1)+"]"), "invalid_attachments"},
+		{"a table beside one in Markdown", "chat.postMessage", post("blocks", "["+table(1, 1, 1)+`,{"type":"markdown","text":"| a |\n|---|\n| b |"}]`), "invalid_attachments"},
+		{"a bad block in an attachment", "chat.postMessage", post("attachments", `[{"blocks":[{"type":"video"}]}]`), "invalid_blocks"},
 		{"a long action id", "chat.postMessage", post("blocks", "["+button(strings.Repeat("a", 256))+"]"), "invalid_blocks"},
 		{"an action id twice", "chat.postMessage", post("blocks", strings.Replace("["+button("a")+"]", `[{"type":"button"`, `[{"type":"button","action_id":"a","text":{"type":"plain_text","text":"Go"}},{"type":"button"`, 1)), "invalid_blocks"},
 		{"a block id twice", "chat.postMessage", post("blocks", blocks(2, `{"type":"divider","block_id":"b"}`)), "invalid_blocks"},
