@@ -275,6 +275,9 @@ func (c *converter) autoLink(out []run, n *ast.AutoLink, s style, outer *link) [
 	if n.AutoLinkType == ast.AutoLinkEmail && !strings.HasPrefix(strings.ToLower(dest), "mailto:") {
 		dest = "mailto:" + dest
 	}
+	if at := n.Pos(); at < 0 || at >= len(c.source) || c.source[at] != '<' { // a bare address is text, in which "&amp;" is "&"
+		shown, dest = unescape(shown), unescape(dest)
+	}
 	l := outer
 	if l == nil {
 		l = &link{dest: dest, auto: true}

@@ -247,6 +247,12 @@ func checkEntities(m markdown.TelegramMessage) error {
 		return fmt.Errorf("%d entities", len(m.Entities))
 	}
 	all := utf16.Encode([]rune(m.Text))
+	code := map[int]bool{}
+	for _, e := range m.Entities {
+		if e.Type == markdown.Pre {
+			code[e.Offset] = true
+		}
+	}
 	for i, e := range m.Entities {
 		end := e.Offset + e.Length
 		if e.Offset < 0 || e.Length <= 0 || end > len(all) {
@@ -257,7 +263,7 @@ func checkEntities(m markdown.TelegramMessage) error {
 			return fmt.Errorf("%+v cuts a character", e)
 		}
 		of := string(utf16.Decode(all[e.Offset:end]))
-		if strings.TrimSpace(of) == "" && e.Type != markdown.Pre || e.Type != markdown.Pre && e.Type != markdown.InlineCode && strings.Trim(of, " \n") != of {
+		if strings.TrimSpace(of) == "" && e.Type != markdown.Pre || !code[e.Offset] && e.Type != markdown.InlineCode && strings.Trim(of, " \n") != of {
 			return fmt.Errorf("%+v has space at its ends: %q", e, of)
 		}
 		if (e.URL != "") != (e.Type == markdown.TextLink) {
@@ -269,7 +275,7 @@ func checkEntities(m markdown.TelegramMessage) error {
 			}
 		}
 	}
-	if text := strings.TrimSpace(m.Text); text != m.Text && (len(m.Entities) == 0 || m.Entities[0].Type != markdown.Pre || m.Entities[0].Offset > 0) {
+	if text := strings.TrimSpace(m.Text); text != m.Text && !code[0] {
 		return fmt.Errorf("a text with space at its ends")
 	}
 	return nil

@@ -3,6 +3,7 @@ package markdown
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -50,7 +51,7 @@ func discordLinks(runs []run) []run {
 		if !absolute(l.dest) {
 			return false
 		}
-		return l.auto && label == l.dest || !strings.ContainsAny(label, "[]") && !strings.Contains(label, "://")
+		return l.auto && label == l.dest && !strings.ContainsAny(label, " <>\\|`") || !strings.ContainsAny(label, "[]") && !strings.Contains(label, "://")
 	})
 }
 
@@ -178,8 +179,8 @@ func unfenced(s string) string {
 	return b.String()
 }
 
-// discordText escapes what Discord reads as markup. Bare addresses stay as they are: a backslash would be part of them,
-// and nothing within them is markup.
+// discordText escapes what Discord reads as markup. Bare addresses stay as they are as far as they hold nothing
+// that could end markup around them: a backslash would be part of them.
 func discordText(s string) string {
 	if strings.IndexAny(s, "\\`*_~|[]<") < 0 {
 		return s
@@ -189,7 +190,9 @@ func discordText(s string) string {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c == 'h' && absolute(s[i:]) && (i == 0 || !isAlnum(s[i-1])) {
-			end := i + strings.IndexFunc(s[i:]+" ", func(r rune) bool { return r <= ' ' || r == '<' || r == '\u00a0' || r == '\u3000' })
+			end := i + strings.IndexFunc(s[i:]+" ", func(r rune) bool {
+				return unicode.IsSpace(r) || strings.ContainsRune("<>`*~|\\", r)
+			})
 			b.WriteString(s[i:end])
 			i = end - 1
 			continue

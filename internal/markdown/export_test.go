@@ -38,36 +38,17 @@ func Condensed(s string) string {
 // Written is a text after a round through the tree.
 func Written(source string) string { return own.write(parse(source, lenient)) }
 
-// Headers are the headers of the first and the last table of a text, without space. That of the first counts only if
-// the text begins with it.
-func Headers(source string) (first, last string) {
-	var tables []*block
-	var walk func([]*block)
-	walk = func(blocks []*block) {
-		for _, b := range blocks {
-			if b.kind == table {
-				tables = append(tables, b)
-			}
-			walk(b.children)
-		}
-	}
+// Header is the header of the table that a text begins with, without space.
+func Header(source string) string {
 	blocks := parse(source, lenient)
-	walk(blocks)
 	for len(blocks) > 0 && blocks[0].kind != table {
 		blocks = blocks[0].children
 	}
-	if len(blocks) > 0 {
-		first = headerText(blocks[0])
+	if len(blocks) == 0 {
+		return ""
 	}
-	if n := len(tables); n > 0 {
-		last = headerText(tables[n-1])
-	}
-	return first, last
-}
-
-func headerText(t *block) string {
 	var b strings.Builder
-	for _, c := range t.rows[0] {
+	for _, c := range blocks[0].rows[0] {
 		b.WriteString(visible(c))
 	}
 	return Condensed(b.String())

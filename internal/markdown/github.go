@@ -30,9 +30,10 @@ func FitsGitHub(o GitHubOptions) func(part string) bool {
 	return func(part string) bool { return utf8.RuneCountInString(GitHub(part, o)) <= gitHubAtMost }
 }
 
-// gitHubNotifies tells whether GitHub reads a mention of a person or a team.
-func gitHubNotifies(before rune, name string, in *link) bool {
-	return (in == nil || !in.auto) && name != "" && (isAlnum(name[0]) || name[0] == '_') && (before >= utf8.RuneSelf || !isAlnum(byte(before)))
+// gitHubNotifies tells whether GitHub may read a mention of a person or a team. What stands before the "@" does not
+// count: behind what GitHub takes for an address of its own accord a mention may begin within a word.
+func gitHubNotifies(_ rune, name string, in *link) bool {
+	return (in == nil || !in.auto) && name != "" && isAlnum(name[0])
 }
 
 // gitHubFollows tells whether GitHub makes a link of an address: of the web, of a mailbox, or of a file beside it.

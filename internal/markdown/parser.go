@@ -39,7 +39,7 @@ func newParser(f flavour) parser.Parser {
 			util.Prioritized(parser.NewParagraphParser(), 1000),
 		),
 		parser.WithInlineParsers(
-			util.Prioritized(extension.NewTaskCheckBoxParser(), 0),
+			util.Prioritized(boxes{extension.NewTaskCheckBoxParser()}, 0),
 			util.Prioritized(spans{parser.NewCodeSpanParser()}, 100),
 			util.Prioritized(newBrackets(), 200),
 			util.Prioritized(parser.NewAutoLinkParser(), 300),
@@ -86,6 +86,16 @@ func (p spans) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.
 	if n > backticksAtMost {
 		block.Advance(n)
 		return ast.NewTextSegment(segment.WithStop(segment.Start + n))
+	}
+	return p.InlineParser.Parse(parent, block, pc)
+}
+
+// boxes reads the box of a task, which has a space behind it: "[x](address)" is a link.
+type boxes struct{ parser.InlineParser }
+
+func (p boxes) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	if line, _ := block.PeekLine(); len(line) > 3 && !util.IsSpace(line[3]) {
+		return nil
 	}
 	return p.InlineParser.Parse(parent, block, pc)
 }

@@ -106,7 +106,21 @@ func (b *block) sliceRows(from, to int) *block {
 		}
 		c.rows = append(c.rows, row)
 	}
+	if c.again && !shows(c.rows[1:]) {
+		return nil
+	}
 	return &c
+}
+
+func shows(rows [][]cell) bool {
+	for _, row := range rows {
+		for _, c := range row {
+			if len(c) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // header is the header to repeat: the table's own, or an empty one where that would take the place of what it heads.
@@ -133,7 +147,12 @@ func bare(blocks []*block) []*block {
 				runs = append(runs, run{kind: r.kind, text: r.text})
 			}
 			if b.kind == code {
-				runs = append(runs, run{text: b.code})
+				for i, line := range strings.Split(b.code, "\n") {
+					if i > 0 {
+						runs = append(runs, run{kind: breakRun})
+					}
+					runs = append(runs, run{text: line})
+				}
 			}
 			for i, row := range b.rows {
 				if i == 0 && b.again {

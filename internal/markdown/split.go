@@ -41,10 +41,17 @@ type splitter struct {
 	first  int // the first cut behind it
 	size   int // places in the last part
 	parts  []string
+	naked  bool // the part loses what stands around its text
 }
 
 // upTo is the part from the current place to the given cut.
-func (s *splitter) upTo(i int) string { return own.write(slice(s.blocks, s.from, s.cuts[i].at)) }
+func (s *splitter) upTo(i int) string {
+	blocks := slice(s.blocks, s.from, s.cuts[i].at)
+	if s.naked {
+		blocks = bare(blocks)
+	}
+	return own.write(blocks)
+}
 
 // within is the last cut at most n places ahead, and at least the first one.
 func (s *splitter) within(n int) int {
@@ -54,16 +61,20 @@ func (s *splitter) within(n int) int {
 
 // next cuts the next part off.
 func (s *splitter) next() {
-	last, i := s.furthest(), s.first
-	if last >= 0 {
-		i = s.best(last)
-	}
-	part := s.upTo(i)
-	for i != last && !s.fits(part) { // either nothing does, or this once a beginning of what fits does not
-		if i == s.first {
-			part = own.write(bare(slice(s.blocks, s.from, s.cuts[i].at)))
-			break
+	last := s.furthest(len(s.cuts))
+	if s.naked = last < 0; s.naked {
+		// Not one letter fits with what stands around it, such as the address of a link.
+		end := s.first
+		for end+1 < len(s.cuts) && s.cuts[end].rank > betweenInner {
+			end++
 		}
+		if last = s.furthest(end + 1); last < 0 {
+			last = s.first
+		}
+	}
+	i := s.best(last)
+	part := s.upTo(i)
+	for i != last && i != s.first && !s.fits(part) { // a beginning of what fits does not, for once
 		i = s.within((s.cuts[i].at - s.from) / 2)
 		part = s.upTo(i)
 	}
@@ -74,10 +85,11 @@ func (s *splitter) next() {
 	s.from, s.first = s.cuts[i].at, i+1
 }
 
-// furthest finds a cut that fits and behind which there is little room left; -1: not even the first cut fits.
-func (s *splitter) furthest() int {
-	good, bad := -1, len(s.cuts)
-	for try := s.within(s.size); good < 0 || bad == len(s.cuts); {
+// furthest finds, of the cuts before a limit, one that fits and behind which there is little room left; -1: not even
+// the first cut fits.
+func (s *splitter) furthest(limit int) int {
+	good, bad := -1, limit
+	for try := min(s.within(s.size), limit-1); good < 0 || bad == limit; {
 		if s.fits(s.upTo(try)) {
 			good = try
 			if good+1 == bad {

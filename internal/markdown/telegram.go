@@ -264,11 +264,17 @@ func (w *telegramWriter) leaf(r run) {
 func (w *telegramWriter) message() TelegramMessage {
 	all := utf16.Encode([]rune(w.text.String()))
 	slices.SortStableFunc(w.entities, outerFirst)
+	code := map[int]bool{} // where code begins, and perhaps a quote that holds it
+	for _, e := range w.entities {
+		if e.Type == Pre {
+			code[e.Offset] = true
+		}
+	}
 	start, end := 0, len(all)
 	for end > 0 && blank(all[end-1]) {
 		end--
 	}
-	for start < end && blank(all[start]) && !(len(w.entities) > 0 && w.entities[0].Offset == start && w.entities[0].Type == Pre) {
+	for start < end && !code[start] && blank(all[start]) {
 		start++
 	}
 	var m TelegramMessage
@@ -278,7 +284,7 @@ func (w *telegramWriter) message() TelegramMessage {
 		for from < to && blank(all[to-1]) {
 			to--
 		}
-		for from < to && e.Type != Pre && blank(all[from]) {
+		for from < to && !code[from] && blank(all[from]) {
 			from++
 		}
 		if from < to {

@@ -1,6 +1,7 @@
 package markdown_test
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	unsafe "github.com/yuin/goldmark/renderer/html"
+	"golang.org/x/net/html"
 
 	"github.com/geminixiang/mikan/internal/markdown"
 )
@@ -271,7 +276,7 @@ var pings = map[string]*regexp.Regexp{
 	"slack":    regexp.MustCompile(`(?i)<[@!#]|@(channel|here|everyone)`),
 	"discord":  regexp.MustCompile(`(?i)@(everyone|here)|<@`),
 	"telegram": regexp.MustCompile(`(?:^|[^\pL\pN_])@[A-Za-z][A-Za-z0-9_]{2,}`),
-	"github":   regexp.MustCompile(`(?:^|[^A-Za-z0-9_])@[A-Za-z0-9]|(?i)<!--`),
+	"github":   regexp.MustCompile(`(?:^|[^A-Za-z0-9_])@[A-Za-z0-9]`),
 }
 
 // pinged finds what notifies somebody in a message without resolved names.
@@ -279,15 +284,22 @@ func pinged(platform, source string) string {
 	switch platform {
 	case "slack":
 		m := markdown.Slack(source, markdown.SlackOptions{})
-		texts := m.Text
+		if found := pings[platform].FindString(m.Text); found != "" { // has no code
+			return found
+		}
+		texts := []string{markdown.SlackText(source, markdown.SlackOptions{})}
 		for _, b := range m.Blocks {
-			texts += "\n" + b.Text // rich text is not read
+			texts = append(texts, b.Text) // rich text is not read
 			if strings.Contains(asJSON(b.Elements), `"user_id"`) || strings.Contains(asJSON(b.Rows), `"user_id"`) {
 				return "a user element"
 			}
 		}
-		texts += "\n" + markdown.SlackText(source, markdown.SlackOptions{})
-		return pings[platform].FindString(outsideCode(texts))
+		for _, text := range texts {
+			if found := pings[platform].FindString(outsideCode(text)); found != "" {
+				return found
+			}
+		}
+		return ""
 	case "discord":
 		return pings[platform].FindString(outsideCode(markdown.Discord(source, markdown.DiscordOptions{})))
 	case "github":
@@ -295,7 +307,7 @@ func pinged(platform, source string) string {
 		if found := regexp.MustCompile(`(?i)<!--\s*mikan:`).FindString(text); found != "" {
 			return found
 		}
-		return pings[platform].FindString(outsideLinks(outsideCode(text)))
+		return gitHubPing(text)
 	default:
 		m := markdown.Telegram(source, markdown.TelegramOptions{})
 		all := utf16.Encode([]rune(m.Text))
@@ -359,9 +371,34 @@ func closing(s string, n int) int {
 	return -1
 }
 
-// outsideLinks removes addresses, in which GitHub looks for no mention.
-func outsideLinks(s string) string {
-	return regexp.MustCompile(`\]\([^()\s]*\)|<[^<>\s]+>|https?://\S+`).ReplaceAllString(s, " ")
+// gitHubPing renders a comment and looks for mentions as GitHub does: in text that is in no link and no code.
+func gitHubPing(comment string) string {
+	var page bytes.Buffer
+	stock := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(unsafe.WithUnsafe()))
+	if err := stock.Convert([]byte(comment), &page); err != nil {
+		return err.Error()
+	}
+	inside := 0
+	z := html.NewTokenizer(&page)
+	for {
+		kind := z.Next()
+		name, _ := z.TagName()
+		quiet := string(name) == "a" || string(name) == "code" || string(name) == "pre"
+		switch {
+		case kind == html.ErrorToken:
+			return ""
+		case kind == html.CommentToken:
+			return "a comment of HTML"
+		case kind == html.StartTagToken && quiet:
+			inside++
+		case kind == html.EndTagToken && quiet:
+			inside--
+		case kind == html.TextToken && inside == 0:
+			if found := pings["github"].FindString(html.UnescapeString(string(z.Raw()))); found != "" {
+				return found
+			}
+		}
+	}
 }
 
 func TestNothingNotifiesAnybodyUnlessItWasResolved(t *testing.T) {
