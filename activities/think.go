@@ -10,6 +10,7 @@ import (
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/prompt"
 	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
@@ -164,7 +165,7 @@ const (
 func (m *Model) request(r store.Run, ref llm.Ref, session store.Context, memory store.Memory, office settings.Office, fit Fit) (llm.Request, fullness) {
 	share := budgetFor(m.Info(ref))
 	request := llm.Request{
-		Model: ref.Model, System: prompt.System(office.Instructions), Tools: m.offered(office), Thinking: ref.Thinking,
+		Model: ref.Model, System: prompt.System(office.Instructions), Tools: m.offered(r.OfficeKey, office), Thinking: ref.Thinking,
 		MaxTokens: int(share.output), CacheKey: r.SessionID,
 	}
 	fixed := overhead(request.System, request.Tools) + prompt.MemoryTokens(memory)
@@ -185,9 +186,10 @@ func (m *Model) request(r store.Run, ref llm.Ref, session store.Context, memory 
 	return request, filled
 }
 
-// offered lists the tools that an office has on.
-func (m *Model) offered(office settings.Office) []llm.ToolSpec {
-	return slices.DeleteFunc(m.Tools.Specs(), func(t llm.ToolSpec) bool { return !office.On(t.Name) })
+// offered lists the tools that an office has on, of those that there are on its platform.
+func (m *Model) offered(officeKey string, in settings.Office) []llm.ToolSpec {
+	platform := office.Key(officeKey).Platform()
+	return slices.DeleteFunc(m.Tools.Specs(), func(t llm.ToolSpec) bool { return !in.On(t.Name) || !m.Tools.Offers(t.Name, platform) })
 }
 
 // overSpent tells whether the office has spent today what it may spend in a day. Calls whose price is unknown count as

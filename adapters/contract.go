@@ -17,6 +17,7 @@ import (
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
+	"github.com/geminixiang/mikan/internal/tool"
 )
 
 // Change tells what happened to a message.
@@ -118,6 +119,7 @@ type Capabilities struct {
 	Waiting     Waiting
 	Strangers   Strangers
 	Lists       Lists
+	Governs     Governs
 }
 
 // Repeats tells what a second Post with the same key does.
@@ -182,6 +184,15 @@ type Lists string
 const (
 	ListsDecide Lists = ""       // whoever is listed may talk to mikan, and nobody else
 	ListsNarrow Lists = "narrow" // whoever is listed may, if the platform's own standing admits them, too
+)
+
+// Governs tells who may empty the session and change the settings of a shared conversation.
+type Governs string
+
+// The choices.
+const (
+	AdminsGovern  Governs = ""        // its administrators
+	MembersGovern Governs = "members" // everybody who may talk to mikan there, since that takes trust enough
 )
 
 // Stage tells whether more of a message will come.
@@ -265,6 +276,11 @@ type Upload struct {
 // Uploader posts a file where an answer would go and returns the platform's id of the message or file.
 type Uploader interface {
 	Upload(ctx context.Context, m Outgoing, u Upload) (messageID string, err error)
+}
+
+// Toolbox is a platform that has tools of its own for the model. They implement tool.Placed.
+type Toolbox interface {
+	Tools() []tool.Tool
 }
 
 // Applicant is somebody whose standing is looked up.

@@ -219,10 +219,14 @@ func (c *Control) confidant(ctx context.Context, row store.InboxRow) (onlyFor st
 }
 
 // governs tells whether somebody may empty the session and change settings: in a private conversation everybody who talks
-// there, in a shared one its administrators.
+// there, in a shared one its administrators, or everybody where the platform lets only those talk who are trusted with it.
 func (c *Control) governs(ctx context.Context, officeKey string, message store.ChatMessage) (bool, error) {
 	o, err := c.Store.Office(ctx, officeKey)
 	if err != nil || o.Audience == store.Private {
+		return err == nil, err
+	}
+	p, err := c.Delivery.place(ctx, officeKey)
+	if err != nil || p.outbound.Capabilities(p.address).Governs == MembersGovern {
 		return err == nil, err
 	}
 	in, err := c.Settings(ctx, officeKey)

@@ -78,10 +78,12 @@ func New(c config.GitHubConfig, settings config.GitHubSettings, s adapters.Servi
 func (a *Adapter) Platform() office.Platform { return office.GitHub }
 
 // Capabilities of a conversation: one finished comment, which everybody reads. Who was refused leaves no trace, since on
-// a public repository anybody may write anything.
+// a public repository anybody may write anything. Whoever is answered may write to the repository, and so may change
+// what holds in its conversations.
 func (a *Adapter) Capabilities(office.Address) adapters.Capabilities {
 	return adapters.Capabilities{
 		Redraws: adapters.NoRedraws, Repeats: adapters.RepeatsShow, Strangers: adapters.StrangersUnkept, Lists: adapters.ListsNarrow,
+		Governs: adapters.MembersGovern,
 	}
 }
 

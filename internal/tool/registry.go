@@ -12,6 +12,7 @@ import (
 
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/secret"
 	"github.com/geminixiang/mikan/internal/text"
 )
@@ -56,6 +57,16 @@ func (r *Registry) Specs() []llm.ToolSpec { return slices.Clone(r.specs) }
 func (r *Registry) Get(name string) (Tool, bool) {
 	t, ok := r.tools[name]
 	return t, ok
+}
+
+// Offers tells whether there is a tool of that name for the conversations of a platform.
+func (r *Registry) Offers(name string, p office.Platform) bool {
+	t, ok := r.tools[name].(*guarded)
+	if !ok {
+		return false
+	}
+	placed, is := t.Tool.(Placed)
+	return !is || placed.Platform() == p
 }
 
 // Unknown is the result of a call to a tool that does not exist.

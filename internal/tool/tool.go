@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/sandbox"
 )
 
@@ -27,6 +28,11 @@ type Tool interface {
 	// when the call could not be carried out at all for reasons that are not the model's (workspace unreachable, ctx
 	// cancelled). Effects of a cancelled ctx are gone within 2 s.
 	Run(ctx context.Context, call Call) (Result, error)
+}
+
+// Placed is a tool that is of use in the conversations of one platform only, and offered nowhere else.
+type Placed interface {
+	Platform() office.Platform
 }
 
 // Call is one call by the model.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geminixiang/mikan/activities"
 	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
@@ -238,10 +239,16 @@ func builtinTools(ctx context.Context, o Options, redactor *secret.Redactor) ([]
 		}
 		box = choice.Sandbox
 	}
-	return []tool.Tool{
+	tools := []tool.Tool{
 		&tool.Bash{Sandbox: box, Redactor: redactor}, &tool.Read{Redactor: redactor}, &tool.Write{}, &tool.Edit{},
 		&history.Tool{Reader: &history.Reader{Store: o.Backend.Store, Zone: time.UTC}},
-	}, nil
+	}
+	for _, a := range o.Platforms.Adapters {
+		if toolbox, ok := a.(adapters.Toolbox); ok {
+			tools = append(tools, toolbox.Tools()...)
+		}
+	}
+	return tools, nil
 }
 
 // catalogue tells what is known about a model: the built-in catalogue, corrected by the configuration.
