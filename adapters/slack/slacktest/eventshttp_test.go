@@ -142,3 +142,32 @@ func TestAnEventsURLMustAnswerTheChallenge(t *testing.T) {
 		t.Errorf("violations %v", v)
 	}
 }
+
+func TestAnAnswerThatComesTooLateIsNone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{AckTimeout: 50 * time.Millisecond, RetryDelays: []time.Duration{0}})
+	reasons := make(chan string, 10)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := must(io.ReadAll(r.Body))
+		e, err := slackevents.ParseEvent(body, slackevents.OptionNoVerifyToken())
+		if err == nil && e.Type == slackevents.URLVerification {
+			_, _ = io.WriteString(w, e.Data.(*slackevents.EventsAPIURLVerificationEvent).Challenge)
+			return
+		}
+		reasons <- r.Header.Get("X-Slack-Retry-Reason")
+		<-r.Context().Done() // until Slack hangs up
+	}))
+	t.Cleanup(slow.Close)
+	for { // the challenge has the same time to be answered in
+		if err := s.SetEndpoints(context.Background(), slacktest.Endpoints{Events: slow.URL}); err == nil {
+			break
+		}
+	}
+	s.say("hello")
+	if d := s.settled(); !d[0].Lost {
+		t.Errorf("%+v", d)
+	}
+	if first, second := <-reasons, <-reasons; first != "" || second != "http_timeout" {
+		t.Errorf("reasons %q and %q", first, second)
+	}
+}

@@ -364,3 +364,65 @@ func TestCommandsAndButtons(t *testing.T) {
 		t.Errorf("home %+v", v)
 	}
 }
+
+func TestDisconnectFrames(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{})
+	for _, reason := range []slacktest.DisconnectReason{slacktest.Warning, slacktest.RefreshRequested, slacktest.LinkDisabled} {
+		c := s.plain()
+		s.frame(c) // hello
+		if n := s.Disconnect(reason, 0); n != 1 {
+			t.Fatalf("%s: %d connections", reason, n)
+		}
+		if f := s.frame(c); f["type"] != "disconnect" || f["reason"] != string(reason) {
+			t.Errorf("%s: %v", reason, f)
+		}
+		if _, _, err := c.Read(context.Background()); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+			t.Errorf("%s: %v", reason, err)
+		}
+		s.DropSockets() // so that none of the ended ones is counted
+	}
+	s.clean()
+}
+
+func TestDelayedAnswers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, slacktest.Options{AckTimeout: time.Hour})
+	c := s.connect()
+	stop := slack.NewButtonBlockElement("stop", "", slack.NewTextBlockObject(slack.PlainTextType, "Stop", false, false))
+	_, ts, err := s.api.PostMessage(s.general.ID, slack.MsgOptionText("working", false), slack.MsgOptionBlocks(slack.NewActionBlock("", stop)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Press(context.Background(), slacktest.Press{Channel: s.general.ID, TS: ts, User: s.ann.ID, ActionID: "stop"})
+		done <- err
+	}()
+	e := next(t, c, socketmode.EventTypeInteractive)
+	if err := c.Ack(*e.Request); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	to := e.Data.(slack.InteractionCallback).ResponseURL
+	for _, o := range [][]slack.MsgOption{
+		{slack.MsgOptionText("stopped", false), slack.MsgOptionReplaceOriginal(to)},
+		{slack.MsgOptionText("told to all", false), slack.MsgOptionResponseURL(to, slack.ResponseTypeInChannel)},
+		{slack.MsgOptionText("told to one", false), slack.MsgOptionResponseURL(to, slack.ResponseTypeEphemeral)},
+	} {
+		if _, _, err := s.api.PostMessage("", o...); err != nil {
+			t.Error(err)
+		}
+	}
+	v := s.Messages(slacktest.Which{ByApp: true})
+	if len(v) != 3 || v[0].Shown != "stopped" || v[0].Edits != 1 || v[1].EphemeralTo != "" || v[2].EphemeralTo != s.ann.ID {
+		t.Errorf("%+v", v)
+	}
+	s.clean()
+	s.Advance(31 * time.Minute)
+	if _, _, err := s.api.PostMessage("", slack.MsgOptionText("late", false), slack.MsgOptionResponseURL(to, slack.ResponseTypeEphemeral)); err == nil {
+		t.Error("a response_url worked after half an hour")
+	}
+}
