@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -156,16 +155,25 @@ func (a *Adapter) Upload(ctx context.Context, m adapters.Outgoing, u adapters.Up
 	if u.Size <= 0 {
 		return "", fault.New(fault.Invalid, "Slack takes no empty files")
 	}
-	var id string
+	var place *sdk.GetUploadURLExternalResponse
 	err = a.limited(ctx, to.Team, uploadURL, "", rate.Final, func(ctx context.Context) error {
-		sent, err := a.api.UploadFileContext(ctx, sdk.UploadFileParameters{
-			Reader: u.Content, FileSize: int(u.Size), Filename: u.Name, Title: u.Name, Channel: to.Channel, ThreadTimestamp: to.Thread,
-		})
-		if err != nil {
-			return fmt.Errorf("upload: %w", err)
-		}
-		id = sent.ID
-		return nil
+		var err error
+		place, err = a.api.GetUploadURLExternalContext(ctx, sdk.GetUploadURLExternalParameters{FileName: u.Name, FileSize: int(u.Size)})
+		return err
 	})
-	return id, err
+	if err != nil {
+		return "", err
+	}
+	err = a.call(ctx, to.Team, uploadBytes, "", func(ctx context.Context) error {
+		return a.api.UploadToURL(ctx, sdk.UploadToURLParameters{UploadURL: place.UploadURL, Reader: u.Content, Filename: u.Name})
+	})
+	if err != nil {
+		return "", err
+	}
+	return place.FileID, a.limited(ctx, to.Team, uploadEnd, "", rate.Final, func(ctx context.Context) error {
+		_, err := a.api.CompleteUploadExternalContext(ctx, sdk.CompleteUploadExternalParameters{
+			Files: []sdk.FileSummary{{ID: place.FileID, Title: u.Name}}, Channel: to.Channel, ThreadTimestamp: to.Thread,
+		})
+		return err
+	})
 }

@@ -30,37 +30,43 @@ type method struct {
 // share leaves a little of what is allowed unused: clocks differ, and Slack counts by its own.
 const share = 0.95
 
+// tier is a method that may be called so often a minute. Slack counts over any minute, so what is allowed at once and
+// what comes back in a minute must together stay below that.
 func tier(name string, perMinute, burst, reserve float64) method {
-	return method{name: name, limit: rate.Limit{PerMinute: perMinute * share, Burst: burst, Reserve: reserve}}
+	return method{name: name, limit: rate.Limit{PerMinute: perMinute*share - burst, Burst: burst, Reserve: reserve}}
 }
 
 // The methods that mikan calls.
 var (
-	authTest   = method{name: "auth.test"}
-	usersInfo  = tier("users.info", 100, 20, 0)
-	usersList  = tier("users.list", 20, 4, 0)
-	memberOf   = tier("users.conversations", 50, 5, 0)
-	history    = tier("conversations.history", 50, 10, 4) // the reserve is for looking for our own messages
-	replies    = tier("conversations.replies", 50, 10, 4)
-	infoOf     = tier("conversations.info", 50, 10, 0)
+	authTest  = method{name: "auth.test"}
+	usersInfo = tier("users.info", 100, 30, 0)
+	usersList = tier("users.list", 20, 4, 0)
+	memberOf  = tier("users.conversations", 50, 10, 0)
+	history   = tier("conversations.history", 50, 15, 4) // the reserve is for looking for our own messages
+	replies   = tier("conversations.replies", 50, 15, 4)
+	infoOf    = tier("conversations.info", 50, 10, 0)
+	// A channel takes a message a second, and more in short bursts; a workspace "several hundred" a minute.
 	postPublic = method{
-		name: "chat.postMessage", limit: rate.Limit{PerMinute: 300 * share, Burst: 30, Reserve: 10},
-		perChannel: rate.Limit{PerMinute: 60 * share, Burst: 4, Reserve: 2},
+		name: "chat.postMessage", limit: rate.Limit{PerMinute: 90, Burst: 200, Reserve: 50},
+		perChannel: rate.Limit{PerMinute: 22, Burst: 3, Reserve: 1},
 	}
-	postPrivate = tier("chat.postEphemeral", 100, 10, 0)
-	update      = tier("chat.update", 50, 10, 5)
-	deleting    = tier("chat.delete", 50, 10, 0)
-	startStream = tier("chat.startStream", 20, 10, 0)
-	appendTo    = tier("chat.appendStream", 100, 10, 0)
+	postPrivate = tier("chat.postEphemeral", 100, 30, 0)
+	update      = tier("chat.update", 50, 15, 6)
+	deleting    = tier("chat.delete", 50, 15, 0)
+	appendTo    = tier("chat.appendStream", 100, 20, 0)
 	stopStream  = tier("chat.stopStream", 20, 10, 0)
-	setStatus   = tier("assistant.threads.setStatus", 600, 60, 0)
-	setPrompts  = tier("assistant.threads.setSuggestedPrompts", 100, 10, 0)
-	setTitle    = tier("assistant.threads.setTitle", 100, 10, 0)
-	addSign     = tier("reactions.add", 50, 10, 0)
+	// Fewer than can be stopped.
+	startStream = method{name: "chat.startStream", limit: rate.Limit{PerMinute: 7, Burst: 8}}
+	setStatus   = tier("assistant.threads.setStatus", 600, 100, 0)
+	setPrompts  = tier("assistant.threads.setSuggestedPrompts", 100, 20, 0)
+	setTitle    = tier("assistant.threads.setTitle", 100, 20, 0)
+	addSign     = tier("reactions.add", 50, 20, 0)
 	removeSign  = tier("reactions.remove", 20, 10, 0)
-	publishHome = tier("views.publish", 100, 10, 0)
-	uploadURL   = tier("files.getUploadURLExternal", 100, 10, 0)
-	fileInfo    = tier("files.info", 100, 10, 0)
+	publishHome = tier("views.publish", 100, 20, 0)
+	uploadURL   = tier("files.getUploadURLExternal", 100, 20, 0)
+	uploadEnd   = tier("files.completeUploadExternal", 100, 20, 0)
+	uploadBytes = method{name: "files.upload"}
+	fileInfo    = tier("files.info", 100, 20, 0)
 )
 
 // limited calls a method when the limits of all of mikan's processes together allow it.
@@ -74,6 +80,9 @@ func (a *Adapter) limited(ctx context.Context, team string, m method, channel st
 // take spends one call of a method's limits. Both limits of posting are asked at once: a short answer is one post, and
 // every question costs the database a commit.
 func (a *Adapter) take(ctx context.Context, team string, m method, channel string, p rate.Priority) error {
+	if m.limit == (rate.Limit{}) {
+		return nil
+	}
 	limiter := a.limiter(team)
 	if m.perChannel == (rate.Limit{}) {
 		return limiter.Take(ctx, m.name, m.limit, p)

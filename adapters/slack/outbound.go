@@ -93,14 +93,19 @@ func (a *Adapter) Edit(ctx context.Context, messageID string, m adapters.Outgoin
 			return err
 		}
 	}
-	err = a.update(ctx, to, messageID, m)
-	if said(err, "streaming_state_conflict") { // begun by a process that is gone
-		if err := a.stopStream(ctx, to, messageID, m); err != nil {
-			return err
-		}
-		err = a.update(ctx, to, messageID, m)
+	return a.replace(ctx, to, messageID, m)
+}
+
+// replace edits a message, and ends the stream that it is if another process began it.
+func (a *Adapter) replace(ctx context.Context, to terms, messageID string, m adapters.Outgoing) error {
+	err := a.update(ctx, to, messageID, m)
+	if !said(err, "streaming_state_conflict") {
+		return err
 	}
-	return err
+	if err := a.stopStream(ctx, to, messageID, m); err != nil {
+		return err
+	}
+	return a.update(ctx, to, messageID, m)
 }
 
 func (a *Adapter) update(ctx context.Context, to terms, messageID string, m adapters.Outgoing) error {

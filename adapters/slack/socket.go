@@ -92,7 +92,7 @@ type line struct {
 // another connection was made, Slack sends it again.
 func (in *inbound) pump(ctx context.Context, me identity, client *socketmode.Client, restart context.CancelFunc) {
 	l := &line{}
-	defer in.lost(l)
+	defer in.lost(ctx, l)
 	for {
 		var e socketmode.Event
 		select {
@@ -106,7 +106,7 @@ func (in *inbound) pump(ctx context.Context, me identity, client *socketmode.Cli
 		case socketmode.EventTypeConnected:
 			l.generation.Add(1)
 		case socketmode.EventTypeConnecting:
-			in.lost(l)
+			in.lost(ctx, l)
 		case socketmode.EventTypeConnectionError:
 			if failure, ok := e.Data.(*sdk.ConnectionErrorEvent); ok {
 				in.notReady(translate(openSocket.name, failure.ErrorObj))
@@ -189,13 +189,13 @@ func (in *inbound) greeted(l *line) {
 	}
 }
 
-func (in *inbound) lost(l *line) {
+func (in *inbound) lost(ctx context.Context, l *line) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if l.up {
 		l.up = false
 		in.connected--
-		if in.connected == 0 {
+		if in.connected == 0 && ctx.Err() == nil {
 			in.gateway.Ready(fault.New(fault.Unavailable, "no socket to Slack is connected"))
 		}
 	}

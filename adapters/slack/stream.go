@@ -123,7 +123,7 @@ func (a *Adapter) startStream(ctx context.Context, to terms, m adapters.Outgoing
 func (a *Adapter) redraw(ctx context.Context, to terms, id string, m adapters.Outgoing) error {
 	stream, open := a.streams.find(id)
 	if !open {
-		return a.update(ctx, to, id, m)
+		return a.replace(ctx, to, id, m)
 	}
 	next := a.streamText(ctx, to, m)
 	more, grown := strings.CutPrefix(next, stream.shown)
