@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// build is a line of `mikan deploy status --json`.
+type build struct {
+	ID    string `json:"build_id"`
+	State string `json:"state"`
+	Open  int    `json:"open"`
+}
+
+// build starts a worker of a build.
+func (w *world) build(id string) *process {
+	w.t.Helper()
+	return w.worker("MIKAN_DEPLOYMENT=mikan", "MIKAN_BUILD_ID="+id)
+}
+
+// untilBuild waits for a build to be in a state.
+func (w *world) untilBuild(id, state string) {
+	w.t.Helper()
+	eventually(w.t, "build "+id+" is "+state, func(context.Context) error {
+		out := w.mikan("deploy", "--deployment", "mikan", "status", "--json")
+		var status struct {
+			Builds []build `json:"builds"`
+		}
+		if out.code != 0 {
+			return fmt.Errorf("deploy status: %d %s", out.code, out.stderr)
+		}
+		if err := json.Unmarshal([]byte(out.stdout), &status); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(status.Builds, func(b build) bool { return b.ID == id && b.State == state }) {
+			return fmt.Errorf("%+v", status.Builds)
+		}
+		return nil
+	})
+}
+
+// promote makes a build current, as soon as Temporal has seen all its workers.
+func (w *world) promote(id string) {
+	w.t.Helper()
+	eventually(w.t, "build "+id+" is promoted", func(context.Context) error {
+		if out := w.mikan("deploy", "--deployment", "mikan", "promote", id); out.code != 0 {
+			return fmt.Errorf("deploy promote: %d %s", out.code, out.stderr)
+		}
+		return nil
+	})
+}
+
+func TestARollingRestartUnderLoadLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, talkative())
+	old := []*process{w.build("1"), w.build("1")}
+	if out := w.mikan("deploy", "--deployment", "mikan", "promote", "2"); out.code != 3 && out.code != 5 {
+		t.Errorf("a build that has no worker is promoted: %+v", out)
+	}
+	w.promote("1")
+	tr := w.converse(3)
+	tr.progress(t)
+	began := time.Now()
+	// A run that takes long stays on the build that began it, and its session's next one begins on the new build.
+	long := w.asked(mark("long", 6), "--conversation", "long")
+	w.openRun("long", calling)
+	next := w.asked("after the long one", "--conversation", "long")
+	young := w.build("2")
+	w.promote("2")
+	w.untilBuild("1", "draining")
+	tr.progress(t)
+	w.untilBuild("1", "drained")
+	took(t, "the old build is drained", began)
+	for _, p := range old {
+		p.end(t)
+	}
+	wantAnswer(t, <-long, "answered", "done long", 0)
+	wantAnswer(t, <-next, "answered", "echo: after the long one", 0)
+	tr.progress(t)
+	tr.end()
+	w.settled()
+	w.wellFormed()
+	w.ranOnce("marks")
+	young.end(t)
+}
+
+func TestRunsOfABuildWhoseWorkersAreGoneGoOnWithAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, talkative())
+	old := w.build("1")
+	w.promote("1")
+	asked := w.asked(mark("moved", 60))
+	w.begunMark()
+	w.build("2")
+	w.promote("2")
+	old.kill()
+	w.untilBuild("1", "draining")
+	if out := w.mikan("deploy", "--deployment", "mikan", "move", "1"); out.code != 0 {
+		t.Errorf("deploy move: %+v", out)
+	}
+	wantAnswer(t, <-asked, "answered", "interrupted", 0)
+	w.untilBuild("1", "drained")
+	w.settled()
+	w.wellFormed()
+	w.ranOnce("marks")
+}
