@@ -56,7 +56,7 @@ func (a *Adapter) call(ctx context.Context, what string, c class, p rate.Priorit
 	failpoint.Hit("github." + what + ".before")
 	err := do(ctx)
 	failpoint.Hit("github." + what + ".after")
-	err = explain(what, err)
+	err = explain(err)
 	if fault.CodeOf(err) == fault.RateLimited {
 		bucket := coreBucket
 		var primary *sdk.RateLimitError
@@ -73,7 +73,7 @@ func (a *Adapter) call(ctx context.Context, what string, c class, p rate.Priorit
 const secondaryPause = time.Minute
 
 // explain gives an error of the SDK its code. What GitHub says is kept, clipped; it holds no secret.
-func explain(what string, err error) error {
+func explain(err error) error {
 	var (
 		primary  *sdk.RateLimitError
 		second   *sdk.AbuseRateLimitError
@@ -95,9 +95,9 @@ func explain(what string, err error) error {
 		}
 		return fault.Wrap(fault.RateLimited, quiet{err}, "GitHub asks for a pause").After(max(wait, time.Second))
 	case errors.As(err, &answer):
-		return refused(what, answer)
+		return refused(answer)
 	}
-	return fault.Wrap(fault.Unavailable, quiet{err}, "GitHub could not be reached for %s", what)
+	return fault.Wrap(fault.Unavailable, quiet{err}, "GitHub could not be reached")
 }
 
 // quiet keeps the cause of an error for errors.As without its text, which may hold a URL.
@@ -106,7 +106,7 @@ type quiet struct{ error }
 func (quiet) Error() string   { return "the SDK says no more" }
 func (q quiet) Unwrap() error { return q.error }
 
-func refused(what string, answer *sdk.ErrorResponse) error {
+func refused(answer *sdk.ErrorResponse) error {
 	status := answer.Response.StatusCode
 	said := text.Clip(text.Storable(answer.Message), 200)
 	for _, e := range answer.Errors {
@@ -119,19 +119,19 @@ func refused(what string, answer *sdk.ErrorResponse) error {
 		return fault.New(fault.Forbidden, "GitHub refuses the token: make a new one and set GITHUB_AGENT_TOKEN")
 	case status == http.StatusForbidden:
 		if needs := answer.Response.Header.Get("X-Accepted-GitHub-Permissions"); needs != "" {
-			return fault.New(fault.Forbidden, "the token may not do %s; it needs the permission %s", what, text.Clip(needs, 100))
+			return fault.New(fault.Forbidden, "the token lacks a permission for this; it needs %s", text.Clip(needs, 100))
 		}
-		return fault.New(fault.Forbidden, "GitHub refuses %s: %s", what, said)
+		return fault.New(fault.Forbidden, "GitHub refuses this: %s", said)
 	case status == http.StatusNotFound, status == http.StatusGone:
-		return fault.New(fault.NotFound, "GitHub does not show the token what %s is about, or it does not exist", what)
+		return fault.New(fault.NotFound, "it does not exist on GitHub, or GitHub does not show it to the token")
 	case status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity && strings.Contains(said, "too long"):
-		return fault.New(fault.TooLarge, "GitHub refuses %s: %s", what, said)
+		return fault.New(fault.TooLarge, "GitHub refuses this: %s", said)
 	case status >= 500, status == http.StatusRequestTimeout:
-		return fault.New(fault.Unavailable, "GitHub answers %d to %s", status, what)
+		return fault.New(fault.Unavailable, "GitHub answers %d", status)
 	case status == http.StatusConflict:
-		return fault.New(fault.Conflict, "GitHub refuses %s: %s", what, said)
+		return fault.New(fault.Conflict, "GitHub refuses this: %s", said)
 	}
-	return fault.New(fault.Invalid, "GitHub refuses %s (%d): %s", what, status, said)
+	return fault.New(fault.Invalid, "GitHub refuses this (%d): %s", status, said)
 }
 
 func retryAfter(h http.Header) time.Duration {

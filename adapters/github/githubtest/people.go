@@ -409,3 +409,17 @@ func (s *Server) Age(by time.Duration) {
 		}
 	}
 }
+
+// Newest is the number of a repository's newest issue or pull request.
+func (s *Server) Newest(repo string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.repo(repo).lastNumber
+}
+
+// Private hides a repository from everybody without a role in it.
+func (s *Server) Private(repo string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repo(repo).private = true
+}

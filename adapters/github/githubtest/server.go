@@ -371,6 +371,10 @@ func (c *call) parse(raw []byte, record *Call) (reply, bool) {
 		}
 		return reply{}, false
 	}
+	var bare []any
+	if len(c.route.Body) == 1 && c.route.Body[0].Kind == List && json.Unmarshal(raw, &bare) == nil {
+		raw, _ = json.Marshal(object{c.route.Body[0].Name: bare}) // a list may come without its name
+	}
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &c.body) != nil {
 		c.s.violation(*record, "the body is no JSON object")
 		return refusal(http.StatusBadRequest, "Problems parsing JSON"), true
