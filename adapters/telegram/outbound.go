@@ -15,12 +15,12 @@ import (
 	"github.com/geminixiang/mikan/internal/rate"
 )
 
-// Telegram's limits (https://core.telegram.org/bots/faq): 30 messages a second over all, one a second in a chat, 20 a
-// minute in a group. A full bucket and what flows into it stay below them together, in any second and any minute. Edits
-// count like messages.
+// Telegram's limits (https://core.telegram.org/bots/faq): 30 messages a second over all, one a second in a chat with
+// short bursts, 20 a minute in a group. A full bucket and what flows into it stay below them together, in any second and
+// any minute; in a chat, two at once are the burst. Edits count like messages.
 var (
 	overall  = rate.Limit{PerMinute: 15 * 60, Burst: 15, Reserve: 5}
-	perChat  = rate.Limit{PerMinute: 60, Burst: 1}
+	perChat  = rate.Limit{PerMinute: 60, Burst: 2, Reserve: 1}
 	perGroup = rate.Limit{PerMinute: 15, Burst: 5, Reserve: 3}
 )
 

@@ -2,7 +2,6 @@ package telegram
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -15,12 +14,8 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 )
 
-// textLimit is the longest message in UTF-16 units, entityLimit how many entities of one Telegram keeps
-// (https://core.telegram.org/bots/api#sendmessage).
-const (
-	textLimit   = 4096
-	entityLimit = 100
-)
+// textLimit is the longest message in UTF-16 units (https://core.telegram.org/bots/api#sendmessage).
+const textLimit = 4096
 
 // Split cuts Markdown into parts that each fit one message.
 func (a *Adapter) Split(source string) []string {
@@ -53,39 +48,14 @@ func (a *Adapter) render(ctx context.Context, source string) (rendered, error) {
 
 func units(text string) int { return len(utf16.Encode([]rune(text))) }
 
-// entities leaves out links that Telegram would refuse, and with them the whole message.
 func entities(from []markdown.Entity) []models.MessageEntity {
-	var kept []models.MessageEntity
+	var all []models.MessageEntity
 	for _, e := range from {
-		if e.Type == markdown.TextLink && !linkable(e.URL) {
-			continue
-		}
-		kept = append(kept, models.MessageEntity{
+		all = append(all, models.MessageEntity{
 			Type: models.MessageEntityType(e.Type), Offset: e.Offset, Length: e.Length, URL: e.URL, Language: e.Language,
 		})
 	}
-	return kept[:min(len(kept), entityLimit)]
-}
-
-// linkable tells whether Telegram makes a link of an address: of http, https and its own, at a host with a dot.
-func linkable(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" || u.User != nil {
-		return false
-	}
-	bad := func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"#/<>?@[\\]^{|}`%", r) }
-	switch strings.ToLower(u.Scheme) {
-	case "http", "https":
-		port := u.Port() == "" || u.Port() != "0" && len(u.Port()) <= 5 && (len(u.Port()) < 5 || u.Port() <= "65535")
-		return port && strings.Contains(u.Hostname(), ".") && u.Hostname() != "." && !strings.ContainsFunc(u.Hostname(), bad)
-	case "tg":
-		return u.Port() == "" && !strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r != '-' && r != '_' && !isAlphanumeric(r) })
-	}
-	return false
-}
-
-func isAlphanumeric(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return all
 }
 
 // names resolves the people that a text mentions, by what mikan has heard of them. Without the database nobody is.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type rig struct {
 	metrics  *telemetry.Metrics
 	log      *strings.Builder
 	adapter  *telegram.Adapter
+	fresh    atomic.Int32 // the last chat that was made for one test only
 
 	mu       sync.Mutex
 	received []adapters.Message
@@ -74,6 +76,7 @@ func newRig(t testing.TB, o telegramtest.Options) *rig {
 	r.must(err)
 	r.config = config.TelegramConfig{BotToken: config.Secret(r.telegram.Token), APIURL: r.telegram.URL}
 	r.adapter = r.another("one")
+	r.fresh.Store(100_000)
 	return r
 }
 
@@ -229,5 +232,46 @@ func to(chat int64, markdown string, terms telegram.Reply) adapters.Outgoing {
 	}
 	return adapters.Outgoing{
 		Address: office.Address{Platform: office.Telegram, ConversationID: itoa(chat)}, Reply: adapters.ReplyOf(terms), Key: "k", Markdown: markdown,
+	}
+}
+
+// attempt makes the adapter, which may be refused.
+func (r *rig) attempt() (*telegram.Adapter, error) {
+	return telegram.New(r.config, adapters.Services{Store: r.store, Process: "x", Metrics: r.metrics, Log: slog.New(slog.DiscardHandler)})
+}
+
+// counted is the value of a metric.
+func (r *rig) counted(series string) float64 {
+	r.Helper()
+	families, err := r.metrics.Gatherer().Gather()
+	r.must(err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+`="`+l.GetValue()+`"`)
+			}
+			if f.GetName()+"{"+strings.Join(labels, ",")+"}" == series {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// exercise makes every call that is not made by the receiving side.
+func (r *rig) exercise(check func(what string, err error)) {
+	ctx := r.Context()
+	_, err := r.adapter.Post(ctx, to(ann, "hello", telegram.Reply{}))
+	check("posting", err)
+	check("editing", r.adapter.Edit(ctx, "1", to(ann, "hello", telegram.Reply{})))
+	check("deleting", r.adapter.Delete(ctx, "1", to(ann, "", telegram.Reply{})))
+	check("typing", r.adapter.Working(ctx, to(ann, "", telegram.Reply{}), "thinking"))
+	_, err = r.adapter.Upload(ctx, to(ann, "", telegram.Reply{}), adapters.Upload{Name: "a.txt", Size: 1, Content: strings.NewReader("a")})
+	check("uploading", err)
+	_, err = r.adapter.Fetch(ctx, office.Address{}, store.Attachment{Source: "x"})
+	check("fetching", err)
+	for _, f := range r.adapter.Check(ctx) {
+		check("checking", f.Err)
 	}
 }

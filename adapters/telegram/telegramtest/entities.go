@@ -83,6 +83,19 @@ func (s *Server) format(method, text, rawEntities, long string) (formatted, *ref
 	return f, nil
 }
 
+// Refusal tells why Telegram would refuse or mend a text with its entities, without a server; nothing when it would not.
+func Refusal(text, entities string) string {
+	s := New(Options{})
+	_, problem := s.format("sendMessage", text, entities, tooLong)
+	switch {
+	case problem != nil:
+		return problem.description
+	case len(s.violations) > 0:
+		return s.violations[0].What
+	}
+	return ""
+}
+
 func parseEntities(raw string) ([]entity, *refusal) {
 	if raw == "" {
 		return nil, nil
