@@ -266,6 +266,9 @@ func (c *runsOf) entry(e emitted) error {
 	if c.open == nil {
 		return nil
 	}
+	if e.Kind != store.EntryAssistant && e.Kind != store.EntryToolResult {
+		return nil // what was noted, said or summed up after an answer is no part of what a fork of it sees
+	}
 	at := e.At
 	if at.Before(c.open.StartedAt) {
 		at = c.open.StartedAt

@@ -19,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/migrate"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
@@ -350,4 +351,15 @@ func at(moment string) time.Time {
 		panic(err)
 	}
 	return parsed
+}
+
+func (c *site) remove(name string) {
+	c.t.Helper()
+	if err := os.RemoveAll(filepath.Join(c.root, name)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func textBlock(said string) []llm.Block {
+	return []llm.Block{{Kind: llm.BlockText, Text: said}}
 }
