@@ -81,7 +81,7 @@ func (a *Adapter) checkAccess(ctx context.Context, guilds []string) adapters.Fin
 	case elsewhere != "":
 		f.Err = fault.New(fault.Forbidden, "the bot is not in guild %s, which is allowed; nobody else is", elsewhere)
 	default:
-		f.Err = fault.New(fault.Forbidden, "nobody may talk to mikan: list a guild or people under access, discord in the file that MIKAN_CONFIG names; the bot is in guild %s", guilds[0])
+		f.Err = fault.New(fault.Forbidden, "nobody may talk to mikan: let the members of a guild in with `mikan access allow discord guild %s`", guilds[0])
 	}
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/adapters/discord"
 	"github.com/geminixiang/mikan/adapters/discord/discordtest"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/store"
@@ -63,6 +64,30 @@ func TestAnUnknownThreadIsLookedUpOnce(t *testing.T) {
 	}
 	if n := len(r.discord.Calls("GET", "/channels/{channel}")); n != 1 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+func TestWhatAMessageIsAddressedBy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		clues discord.Clues
+		want  adapters.Reason
+	}{
+		{"talk in a channel", discord.Clues{}, adapters.Ambient},
+		{"a direct message", discord.Clues{Direct: true}, adapters.DirectMessage},
+		{"a mention", discord.Clues{Mentioned: true}, adapters.Mention},
+		{"a mention in a thread", discord.Clues{Mentioned: true, InThread: true}, adapters.Mention},
+		{"a mention in a reply to mikan", discord.Clues{Mentioned: true, RepliesTo: true, Scoped: true}, adapters.Mention},
+		{"a reply to mikan", discord.Clues{RepliesTo: true, Scoped: true}, adapters.Reply},
+		{"a reply to mikan in a thread", discord.Clues{RepliesTo: true, Scoped: true, InThread: true}, adapters.Reply},
+		{"talk in a thread", discord.Clues{InThread: true}, adapters.FollowUp},
+		{"a reply to somebody else in a thread", discord.Clues{InThread: true, Scoped: true}, adapters.FollowUp},
+		{"a reply to somebody else", discord.Clues{Scoped: true}, adapters.NotAddressed},
+	} {
+		if got := c.clues.Reason(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package discord_test
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/office"
+	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
@@ -36,7 +38,9 @@ type rig struct {
 	received []adapters.Message
 	decided  map[string]adapters.Decision // by message id, the first one
 	refuse   error                        // what Receive answers in place of intake
+	refused  int
 	ready    []error
+	hold     func(context.Context, adapters.Message) // before a message is taken in
 }
 
 // temporal stands for Temporal, where nothing is asked of it.
@@ -98,10 +102,16 @@ func (r *rig) must(err error) {
 
 func (r *rig) receive(ctx context.Context, m adapters.Message) (adapters.Receipt, error) {
 	r.mu.Lock()
-	refuse := r.refuse
+	refuse, hold := r.refuse, r.hold
+	if refuse != nil {
+		r.refused++
+	}
 	r.mu.Unlock()
 	if refuse != nil {
 		return adapters.Receipt{}, refuse
+	}
+	if hold != nil {
+		hold(ctx, m)
 	}
 	receipt, err := r.intake.Receive(ctx, m)
 	r.mu.Lock()
@@ -230,6 +240,19 @@ func (r *rig) triggers() []string {
 	return ids
 }
 
+// claim begins the oldest waiting run of a session, as its workflow would.
+func (r *rig) claim(conversation, key string) store.Run {
+	r.Helper()
+	officeKey, err := office.Address{Platform: office.Discord, ConversationID: conversation}.Key()
+	r.must(err)
+	execution := store.Execution{WorkflowID: run.WorkflowID(string(officeKey), key), OriginRun: "x", RunID: "x"}
+	claim, err := r.store.Claim(r.Context(), store.Address{OfficeKey: string(officeKey), SessionKey: key}, execution, store.Now, store.Terms{Model: "demo/demo", Zone: time.UTC})
+	if err != nil || claim.Kind != store.ClaimedRun {
+		r.Fatalf("claimed %+v, %v", claim, err)
+	}
+	return claim.Run
+}
+
 // logged is a message as the chat log has it.
 func (r *rig) logged(conversation, messageID string) (store.ChatMessage, error) {
 	key, err := office.Address{Platform: office.Discord, ConversationID: conversation}.Key()
@@ -245,6 +268,24 @@ func (r *rig) awaitText(conversation, messageID, text string) {
 		return err == nil && m.Text == text
 	})
 }
+
+// known says something in a place and waits until it is recorded that the place was read up to there.
+func (r *rig) known(channelID string) string {
+	r.Helper()
+	id := r.say(discordtest.Utterance{Channel: channelID, Text: "known"})
+	r.eventually("the place is read", func() bool {
+		position, _, err := r.store.Cursor(r.Context(), r.stream(channelID))
+		return err == nil && position == id
+	})
+	return id
+}
+
+func (r *rig) stream(scope string) store.Stream {
+	return store.Stream{Platform: "discord", Installation: r.discord.Bot().ID, Scope: scope}
+}
+
+// idAt is the smallest id that Discord gives at a time.
+func idAt(at time.Time) string { return strconv.FormatInt((at.UnixMilli()-1_420_070_400_000)<<22, 10) }
 
 func (r *rig) unavailable() error { return fault.New(fault.Unavailable, "the database is away") }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,9 @@ func invalid(field, code, text string) *apiError {
 		field: map[string]any{"_errors": []any{map[string]string{"code": code, "message": text}}},
 	}}
 }
+
+// expected are the codes of refusals that a careful client may meet: it cannot know before.
+var expected = []int{40060, 50006, 50024, 160002}
 
 func (e *apiError) Error() string { return fmt.Sprintf("%d %d %s", e.status, e.code, e.text) }
 
@@ -226,7 +230,7 @@ func (s *Server) answer(rt route, r *request, fault Fault, h http.Header) (int, 
 	result, refused := rt.handle(r)
 	switch {
 	case refused != nil:
-		if refused.status == 400 && refused.code != 40060 && refused.code != 50006 {
+		if refused.status == 400 && !slices.Contains(expected, refused.code) {
 			s.violate("%s %s: %v %v", rt.method, rt.path, refused, refused.errors)
 		}
 		return fail(refused)

@@ -213,6 +213,7 @@ type Fault struct {
 	Method string        `json:"method"`
 	Route  string        `json:"route"` // as in Call
 	Times  int           `json:"times"`
+	After  int           `json:"after"`  // so many calls go well before
 	Status int           `json:"status"` // 429 carries RetryAfter, 5xx an HTML page; nothing is applied
 	Code   int           `json:"code"`   // Discord's own error code, with a 4xx status
 	Lost   Reply         `json:"lost"`
@@ -253,6 +254,10 @@ func (s *Server) Fail(f Fault) {
 func (s *Server) fault(method, route string) Fault {
 	for _, f := range s.faults {
 		if f.Times > 0 && f.Method == method && f.Route == route {
+			if f.After > 0 {
+				f.After--
+				return Fault{}
+			}
 			f.Times--
 			return *f
 		}
