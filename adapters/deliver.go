@@ -36,6 +36,7 @@ type place struct {
 	onlyFor  string // the one person who may see it; empty: whoever reads the conversation
 	link     string // stands for LinkMark in what is shown, and is never stored
 	stage    Stage
+	again    Again
 	cause    string // the message that is answered
 }
 
@@ -264,9 +265,20 @@ type Notice struct {
 	State store.DeliveryState // Posted when it will be edited later, Final otherwise
 	// OnlyFor makes it a whisper, on platforms that have them: it is then not part of the chat log.
 	OnlyFor string
+	// Again tells what becomes of the notice when it may have been posted already.
+	Again Again
 	// Link stands for LinkMark when the notice is shown. It is a secret: what is stored keeps the mark.
 	Link string
 }
+
+// Again tells whether a message that may be there already, and cannot be looked for, is posted again.
+type Again string
+
+// The choices.
+const (
+	LookFirst Again = ""      // look for it, and post it if it is not found
+	NotAgain  Again = "never" // one too few is better than one too many
+)
 
 // LinkMark stands in a stored notice for the link that was shown to its reader.
 const LinkMark = "[private link]"
@@ -277,13 +289,16 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 	if err != nil {
 		return err
 	}
-	p.onlyFor, p.link, p.cause = n.OnlyFor, n.Link, n.Row.MessageID
+	p.onlyFor, p.link, p.cause, p.again = n.OnlyFor, n.Link, n.Row.MessageID, n.Again
 	delivery := store.Delivery{
 		// A message id is unique in its conversation only: Telegram counts from 1 in every chat.
 		Key: run.DeliveryKey(n.Row.OfficeKey+"\x00"+n.Cause, n.What), OfficeKey: n.Row.OfficeKey, SessionKey: n.Row.SessionKey, RunID: n.RunID,
 		Kind: store.NoticeDelivery, CauseID: n.Row.MessageID, Reply: n.Row.Reply, Text: n.Text,
 	}
 	c, err := d.show(ctx, p, delivery)
+	if errors.Is(err, errSaid) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -380,6 +395,9 @@ func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (atte
 	if err != nil || intent.MessageID != "" || !intent.Ambiguous || promise == store.Repeatable {
 		return at, err
 	}
+	if p.again == NotAgain {
+		return at, errSaid
+	}
 	select {
 	case <-time.After(intent.Wait):
 	case <-ctx.Done():
@@ -391,6 +409,9 @@ func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (atte
 	}
 	return at, err
 }
+
+// errSaid ends an attempt at what may have been said already.
+var errSaid = errors.New("it may have been said already")
 
 // begun is the context of a step between an intent and its confirmation. A run that is cancelled finishes it: broken off,
 // it would leave what is said next to wait until it is certain what the platform shows.

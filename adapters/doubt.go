@@ -172,6 +172,7 @@ func (in *Intake) turnAway(ctx context.Context, m Message, a store.Arrival) {
 func (in *Intake) tell(ctx context.Context, row store.InboxRow, authorID string) {
 	n := Notice{
 		Cause: "stranger/" + authorID + "/" + time.Now().UTC().Format(time.DateOnly), What: "stranger", Row: row, Text: strangerText, State: store.Final,
+		Again: NotAgain,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
 	go func() {

@@ -56,7 +56,7 @@ func (s *Store) Claim(ctx context.Context, at Address, by Execution, patience Pa
 		row, err := scanInbox(tx.QueryRow(ctx, `
 			SELECT `+inboxColumns+` FROM inbox
 			WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND state = 'waiting'
-			ORDER BY id LIMIT 1`, at.OfficeKey, at.SessionKey))
+			ORDER BY coalesce(said_at, received_at), id LIMIT 1`, at.OfficeKey, at.SessionKey))
 		if ok, err := found(err); !ok {
 			claim = Claim{Kind: NothingWaits}
 			return err

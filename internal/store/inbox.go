@@ -72,7 +72,7 @@ func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) 
 		if a.Row == nil {
 			return nil
 		}
-		return queue(ctx, tx, a.Row, a.Doubt)
+		return queue(ctx, tx, a.Row, a.Doubt, a.Message.SentAt)
 	})
 	if errors.Is(err, errKnown) {
 		return false, nil
@@ -83,7 +83,7 @@ func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) 
 // QueueLate queues a message that the log has already; false when it waits or waited as the same attempt.
 func (s *Store) QueueLate(ctx context.Context, a Arrival) (fresh bool, err error) {
 	err = s.tx(ctx, "queue_late", func(tx pgx.Tx) error {
-		err := queue(ctx, tx, a.Row, a.Doubt)
+		err := queue(ctx, tx, a.Row, a.Doubt, a.Message.SentAt)
 		fresh = a.Row.ID != 0
 		return err
 	})
@@ -91,16 +91,16 @@ func (s *Store) QueueLate(ctx context.Context, a Arrival) (fresh bool, err error
 }
 
 // queue inserts a row and fills in its id and time; a row that is there already stays as it is, and leaves them zero.
-func queue(ctx context.Context, tx pgx.Tx, r *InboxRow, doubt *Doubt) error {
+func queue(ctx context.Context, tx pgx.Tx, r *InboxRow, doubt *Doubt, saidAt time.Time) error {
 	if r.Reply == nil {
 		r.Reply = json.RawMessage(`{}`)
 	}
 	r.Attempt = max(r.Attempt, 1)
 	_, err := found(tx.QueryRow(ctx, `
-		INSERT INTO inbox (office_key, session_key, kind, trigger, word, message_id, attempt, reply, state, doubt)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $9::jsonb IS NULL THEN 'waiting' ELSE 'undecided' END, $9)
+		INSERT INTO inbox (office_key, session_key, kind, trigger, word, message_id, attempt, reply, state, doubt, said_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $9::jsonb IS NULL THEN 'waiting' ELSE 'undecided' END, $9, $10)
 		ON CONFLICT DO NOTHING RETURNING id, received_at`,
-		r.OfficeKey, r.SessionKey, r.Kind, r.Trigger, r.Word, r.MessageID, r.Attempt, r.Reply, doubt).Scan(&r.ID, &r.ReceivedAt))
+		r.OfficeKey, r.SessionKey, r.Kind, r.Trigger, r.Word, r.MessageID, r.Attempt, r.Reply, doubt, saidAt).Scan(&r.ID, &r.ReceivedAt))
 	return err
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -33,7 +34,7 @@ func (s *Store) Retry(ctx context.Context, runID string) (row InboxRow, err erro
 			OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, Kind: InboxTrigger, Trigger: r.Trigger, Word: r.Word,
 			MessageID: r.TriggerMessageID, Attempt: r.Attempt + 1, Reply: r.Reply,
 		}
-		if err := queue(ctx, tx, &row, nil); err != nil {
+		if err := queue(ctx, tx, &row, nil, time.Now()); err != nil {
 			return err
 		}
 		if row.ID == 0 {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/geminixiang/mikan/activities"
 	"github.com/geminixiang/mikan/adapters"
-	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"

@@ -1,0 +1,154 @@
+package conformance_test
+
+import (
+	"regexp"
+	"strings"
+)
+
+var scenes = []scene{
+	{"a mention has one answer", func(h *stageHand) {
+		_, want := h.ask("")
+		h.shows(want)
+	}},
+	{"the same event again changes nothing", func(h *stageHand) {
+		_, want := h.ask("")
+		for range 3 {
+			h.world.platform.again(h)
+		}
+		h.shows(want)
+		before := h.world.runs()
+		h.world.platform.again(h)
+		_, second := h.ask("")
+		h.shows(want, second)
+		if got := h.world.runs(); got != before+1 {
+			h.Errorf("%d runs after %d and one more message", got, before)
+		}
+	}},
+	{"bots are not answered, mention or not", func(h *stageHand) {
+		h.room.say(h, saying{by: otherBot, mention: true, text: "hello"})
+		h.room.say(h, saying{by: otherBot, text: "hello"})
+		_, want := h.ask("")
+		h.shows(want)
+	}},
+	{"talk among people is not answered", func(h *stageHand) {
+		h.room.say(h, saying{by: ann, text: "what a day"})
+		_, want := h.ask("")
+		h.shows(want)
+	}},
+	{"a stranger gets no run", func(h *stageHand) {
+		before := h.world.runs()
+		h.room.say(h, saying{by: stranger, mention: true, text: "hello"})
+		h.room.say(h, saying{by: stranger, mention: true, text: "hello again"})
+		told := 0
+		if h.world.platform.features().tellsStrangers {
+			told = 1
+		}
+		if !h.world.within(settleTime, func() bool { return len(h.room.seen(h)) == told && h.world.settled() }) {
+			h.Errorf("mikan shows %q", h.texts())
+		}
+		_, _ = h.ask("")
+		if !h.world.within(settleTime, func() bool { return len(h.room.seen(h)) == told+1 && h.world.settled() }) {
+			h.Errorf("mikan shows %q", h.texts())
+		}
+		if got := h.world.runs(); got != before+1 {
+			h.Errorf("%d runs, want one more than %d", got, before)
+		}
+	}},
+	{"several messages are answered in order", func(h *stageHand) {
+		var want []string
+		for range 4 {
+			_, answer := h.ask("")
+			want = append(want, answer)
+		}
+		h.inOrder(want)
+	}},
+	{"an edit starts nothing", func(h *stageHand) {
+		id, want := h.ask("")
+		h.shows(want)
+		h.room.edit(h, id, "say something else")
+		_, second := h.ask("")
+		h.shows(want, second)
+	}},
+	{"a lost reply does not repeat the answer", func(h *stageHand) {
+		h.world.platform.disturb(h, lostReply, 1)
+		_, want := h.ask("")
+		h.shows(want)
+	}},
+	{"a rate limit delays the answer", func(h *stageHand) {
+		h.world.platform.disturb(h, rateLimited, 1)
+		_, want := h.ask("")
+		h.shows(want)
+	}},
+	{"errors of the platform do not lose the answer", func(h *stageHand) {
+		h.world.platform.disturb(h, serverError, 3)
+		_, want := h.ask("")
+		h.shows(want)
+	}},
+	{"silence shows nothing", func(h *stageHand) {
+		h.room.say(h, saying{by: ann, mention: true, text: "be silent"})
+		_, want := h.ask("")
+		h.shows(want)
+	}},
+	{"a long answer is whole and in order", func(h *stageHand) {
+		h.room.say(h, saying{by: ann, mention: true, text: "a long answer please"})
+		whole := func() bool {
+			text := strings.Join(h.texts(), "\n\n")
+			return h.world.settled() && strings.Join(strings.Fields(text), " ") == strings.Join(strings.Fields(longAnswer), " ")
+		}
+		if !h.world.within(settleTime, whole) {
+			h.Errorf("%d messages do not make up the answer", len(h.room.seen(h)))
+		}
+	}},
+	{"nothing that the model says pings anybody", func(h *stageHand) {
+		h.room.say(h, saying{by: ann, mention: true, text: "please ping everybody"})
+		if !h.world.within(settleTime, func() bool { return len(h.room.seen(h)) == 1 && h.world.settled() }) {
+			h.Fatalf("mikan shows %q", h.texts())
+		}
+		shown := h.room.seen(h)[0]
+		if len(shown.pings) > 0 {
+			h.Errorf("it pings %v", shown.pings)
+		}
+		if !strings.Contains(shown.text, "everyone") || !strings.Contains(shown.text, "look") {
+			h.Errorf("text is missing: %q", shown.text)
+		}
+	}},
+	{"what follows an answer knows how it came about", func(h *stageHand) {
+		h.room.say(h, saying{by: ann, mention: true, text: "run uname"})
+		h.shows("the tool said: forty-two")
+		answer := h.room.seen(h)[0]
+		h.room.say(h, saying{by: ann, mention: true, under: answer.id, text: "what did the tool say"})
+		h.shows("the tool said: forty-two", "it said forty-two")
+	}},
+	{"stop stops nothing when nothing runs, and says so", func(h *stageHand) {
+		h.room.say(h, saying{by: ann, mention: true, text: "stop"})
+		h.shows("Nothing is running here.")
+	}},
+	{"help is answered without a run", func(h *stageHand) {
+		before := h.world.runs()
+		h.room.say(h, saying{by: ann, mention: true, text: "/help"})
+		help := regexp.MustCompile(`stop.*ends what I am doing`)
+		if !h.world.within(settleTime, func() bool { t := h.texts(); return len(t) == 1 && help.MatchString(t[0]) && h.world.settled() }) {
+			h.Errorf("mikan shows %q", h.texts())
+		}
+		if h.world.runs() != before {
+			h.Error("there was a run")
+		}
+	}},
+}
+
+// inOrder waits until the answers are there in the order of their questions, whatever else is shown.
+func (h *stageHand) inOrder(want []string) {
+	h.Helper()
+	same := func() bool {
+		next := 0
+		for _, text := range h.texts() {
+			if next < len(want) && text == want[next] {
+				next++
+			}
+		}
+		return next == len(want) && h.world.settled()
+	}
+	if !h.world.within(settleTime, same) {
+		h.Errorf("mikan shows %q, want %q in this order", h.texts(), want)
+	}
+}

@@ -1,0 +1,135 @@
+package conformance_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/geminixiang/mikan/internal/llm/llmtest"
+)
+
+// The platforms, each with its local server.
+var all = map[string]func(testing.TB) platform{
+	"slack": newSlack, "discord": newDiscord, "telegram": newTelegram, "github": newGitHub,
+}
+
+// settleTime is more than any scene needs, lost replies and their deadlines included.
+const settleTime = 90 * time.Second
+
+// scene is one behaviour. Scenes of a platform share an installation and come one after the other, each in a room of its
+// own: faults concern the whole server.
+type scene struct {
+	name string
+	play func(*stageHand)
+}
+
+// stageHand is what a scene works with.
+type stageHand struct {
+	*testing.T
+	world *world
+	room  room
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, make := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := make(t)
+			script := &script{}
+			w := newWorld(t, p, script.answer)
+			for _, s := range scenes {
+				if !t.Run(s.name, func(t *testing.T) {
+					s.play(&stageHand{T: t, world: w, room: p.room(t)})
+					if !w.within(settleTime, w.settled) {
+						t.Error("something is left open")
+					}
+				}) && testing.Short() {
+					break
+				}
+			}
+			for _, v := range p.violations() {
+				t.Errorf("a rule of the platform was broken: %s", v)
+			}
+		})
+	}
+}
+
+// script is the model: it does what the newest message asks for.
+type script struct{}
+
+func (s *script) answer(r llmtest.Request) llmtest.Reply {
+	if results := r.LastResults(); len(results) > 0 {
+		return llmtest.Say("the tool said: %s", strings.TrimSpace(results[0].Text))
+	}
+	said := r.LastUserText()
+	switch {
+	case strings.Contains(said, "run uname"):
+		return llmtest.Reply{Parts: []llmtest.Part{llmtest.ToolCall("c1", "bash", `{"command":"echo forty-two"}`)}}
+	case strings.Contains(said, "what did the tool say"):
+		for _, m := range r.Messages {
+			if strings.Contains(m.Text, "forty-two") {
+				return llmtest.Say("it said forty-two")
+			}
+		}
+		return llmtest.Say("I do not know")
+	case strings.Contains(said, "long answer"):
+		return llmtest.Say("%s", longAnswer)
+	case strings.Contains(said, "be silent"):
+		return llmtest.Say("[SILENT]")
+	case strings.Contains(said, "ping everybody"):
+		return llmtest.Say("hey @everyone @here @channel <!channel> <!here> <@U1> <@&1> <@1> @nobody-here, look")
+	}
+	return llmtest.Say("re: %s", lastWord(said))
+}
+
+func lastWord(said string) string {
+	fields := strings.Fields(said)
+	if len(fields) == 0 {
+		return ""
+	}
+	return fields[len(fields)-1]
+}
+
+// longAnswer is longer than any platform's message.
+var longAnswer = func() string {
+	var b strings.Builder
+	for i := range 1600 {
+		fmt.Fprintf(&b, "This is paragraph number %d of a long answer, with some words in it.\n\n", i)
+	}
+	return strings.TrimSpace(b.String())
+}()
+
+var words atomic.Int64
+
+// word is one that nobody has said before.
+func word() string { return fmt.Sprintf("word%d", words.Add(1)) }
+
+// ask mentions mikan and returns the message's id and the answer that is expected.
+func (h *stageHand) ask(under string) (id, want string) {
+	h.Helper()
+	w, before := word(), h.world.logged()
+	id = h.room.say(h, saying{by: ann, mention: true, under: under, text: "say " + w})
+	// People do not say two things at once; a platform's connections carry events in parallel.
+	h.world.eventually("the message is taken in", func() bool { return h.world.logged() > before })
+	return id, "re: " + w
+}
+
+func (h *stageHand) texts() []string {
+	var texts []string
+	for _, s := range h.room.seen(h) {
+		texts = append(texts, strings.TrimSpace(s.text))
+	}
+	return texts
+}
+
+// shows waits until mikan shows just these messages and nothing is left open.
+func (h *stageHand) shows(want ...string) {
+	h.Helper()
+	if !h.world.within(settleTime, func() bool { return slices.Equal(h.texts(), want) && h.world.settled() }) {
+		h.Errorf("mikan shows %q, want %q", h.texts(), want)
+	}
+}
