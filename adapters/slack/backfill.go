@@ -152,7 +152,7 @@ func (in *inbound) fill(ctx context.Context, me identity, c conversation) error 
 	if c.since == "" {
 		most = 1 // the recent past only
 	}
-	found, err := in.topLevel(ctx, me, c.id, c.since, most)
+	found, err := in.topLevel(ctx, me, c.id, c.since, "", most)
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func (in *inbound) activeRoots(ctx context.Context, channel string, roots map[st
 	return err
 }
 
-// topLevel reads a channel, newest page first, as Slack gives it.
-func (in *inbound) topLevel(ctx context.Context, me identity, channel, since string, most int) ([]message, error) {
+// topLevel reads a channel between two moments, newest page first, as Slack gives it.
+func (in *inbound) topLevel(ctx context.Context, me identity, channel, since, until string, most int) ([]message, error) {
 	var all []message
 	cursor := ""
 	for range most {
@@ -219,7 +219,7 @@ func (in *inbound) topLevel(ctx context.Context, me identity, channel, since str
 		err := in.patiently(ctx, me.Team, history, func(ctx context.Context) error {
 			var err error
 			page, err = in.api.GetConversationHistoryContext(ctx, &sdk.GetConversationHistoryParameters{
-				ChannelID: channel, Oldest: since, Cursor: cursor, Limit: pageSize,
+				ChannelID: channel, Oldest: since, Latest: until, Cursor: cursor, Limit: pageSize,
 			})
 			return err
 		})
@@ -307,7 +307,7 @@ func (in *inbound) joined(ctx context.Context, me identity, channel, at string) 
 	if err := in.nameChannel(ctx, me.Team, channel); err != nil {
 		return err
 	}
-	past, err := in.topLevel(ctx, me, channel, "", (joinPast+pageSize-1)/pageSize)
+	past, err := in.topLevel(ctx, me, channel, "", at, (joinPast+pageSize-1)/pageSize)
 	if err != nil {
 		return err
 	}

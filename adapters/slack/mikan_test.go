@@ -156,6 +156,11 @@ func (in *installation) said(channel string) []string {
 // answered waits until mikan's messages in a channel are just these, whatever their order.
 func (in *installation) answered(channel string, want ...string) {
 	in.Helper()
+	in.answeredWithin(40*time.Second, channel, want...)
+}
+
+func (in *installation) answeredWithin(d time.Duration, channel string, want ...string) {
+	in.Helper()
 	var got []string
 	same := func() bool {
 		got = in.said(channel)
@@ -173,7 +178,7 @@ func (in *installation) answered(channel string, want ...string) {
 		}
 		return true
 	}
-	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline) && !same(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(d); time.Now().Before(deadline) && !same(); time.Sleep(10 * time.Millisecond) {
 	}
 	in.settle()
 	if !same() {

@@ -238,18 +238,9 @@ func (n names) channelNamed(id string) (string, bool) { return n.a.channels.name
 // mentionOptions resolve the "@name" of an answer to people of the workspace.
 func (a *Adapter) mentionOptions(ctx context.Context, team string) markdown.SlackOptions {
 	return markdown.SlackOptions{Names: func(name string) (string, bool) {
-		p, known := a.people.named(ctx, team, name)
-		if !known && looksLikeUser(name) {
-			p, known = a.people.person(ctx, team, strings.ToUpper(name))
-		}
+		p, known := a.people.named(ctx, team, name) // never by id: "<@U123>" in an answer notifies nobody
 		return "<@" + p.ID + ">", known && p.ID != ""
 	}}
-}
-
-func looksLikeUser(name string) bool {
-	return len(name) >= 9 && strings.ContainsAny(name[:1], "UWuw") && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	})
 }
 
 // splitOptions stand for any workspace when a text is cut: every name may turn into the longest mention there is.

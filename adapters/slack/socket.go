@@ -26,8 +26,10 @@ const (
 	longestWait = 10 * time.Second
 )
 
-// pingWithin is how long a socket may be silent: Slack pings every few seconds.
-var pingWithin = 30 * time.Second
+// pingWithin is how long a socket may be silent, in nanoseconds: Slack pings every few seconds. Tests shorten it.
+var pingWithin atomic.Int64
+
+func init() { pingWithin.Store(int64(30 * time.Second)) }
 
 // sockets holds the connections until ctx ends, or until Slack refuses the app's token for good.
 func (in *inbound) sockets(ctx context.Context, me identity) error {
@@ -56,7 +58,7 @@ func (in *inbound) sockets(ctx context.Context, me identity) error {
 // cannot; here the pauses are cut short.
 func (in *inbound) socket(ctx context.Context, me identity) error {
 	for ctx.Err() == nil {
-		client := socketmode.New(in.api, socketmode.OptionPingInterval(pingWithin))
+		client := socketmode.New(in.api, socketmode.OptionPingInterval(time.Duration(pingWithin.Load())))
 		running, stop := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {

@@ -1,0 +1,73 @@
+package slack_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/geminixiang/mikan/adapters/slack/slacktest"
+	"github.com/geminixiang/mikan/internal/llm/llmtest"
+)
+
+// BenchmarkPlainAnswer measures from somebody's message to the post of its answer, with a model that answers at once:
+// "instant" with a Slack that does, too, "100ms" with one that takes 100 ms for every call.
+//
+//	go test ./adapters/slack -run '^$' -bench PlainAnswer -benchtime 50x
+func BenchmarkPlainAnswer(b *testing.B) {
+	for name, latency := range map[string]time.Duration{"instant": 0, "100ms": 100 * time.Millisecond} {
+		b.Run(name, func(b *testing.B) {
+			in := install(b, slacktest.Options{Rates: slacktest.RatesOff}, llmtest.Always(llmtest.Say("an answer")))
+			in.worker()
+			in.gateway()
+			if latency > 0 {
+				in.inject(slacktest.Fault{Method: "*", Kind: slacktest.Slow, Latency: latency})
+			}
+			took := make([]time.Duration, b.N)
+			for i := range b.N {
+				c := in.channel(slacktest.NewChannel{Name: fmt.Sprintf("c%d", i), Members: []string{in.ann.ID}, WithBot: true})
+				began := time.Now()
+				in.mention(c.ID, "", "hello")
+				in.must(in.slack.Await(b.Context(), func() bool { return len(in.shown(c.ID)) == 1 }))
+				took[i] = time.Since(began)
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[b.N/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[b.N*95/100].Microseconds())/1000, "p95-ms")
+		})
+	}
+}
+
+// BenchmarkBurst says 200 things in 50 channels at once and waits until all are answered.
+//
+//	go test ./adapters/slack -run '^$' -bench Burst -benchtime 1x
+func BenchmarkBurst(b *testing.B) {
+	for range b.N {
+		in := install(b, slacktest.Options{Rates: slacktest.RatesOff}, llmtest.Always(llmtest.Say("an answer")))
+		in.worker()
+		in.gateway()
+		var channels []slacktest.Channel
+		for i := range 50 {
+			channels = append(channels, in.channel(slacktest.NewChannel{Name: fmt.Sprintf("c%d", i), Members: []string{in.ann.ID}, WithBot: true}))
+		}
+		began := time.Now()
+		var group sync.WaitGroup
+		for _, c := range channels {
+			group.Go(func() {
+				for range 4 {
+					in.mention(c.ID, "", "hello")
+				}
+			})
+		}
+		group.Wait()
+		in.must(in.slack.Await(b.Context(), func() bool {
+			n := 0
+			for _, c := range channels {
+				n += len(in.shown(c.ID))
+			}
+			return n >= 200
+		}))
+		b.ReportMetric(200/time.Since(began).Seconds(), "answers/s")
+	}
+}

@@ -1,0 +1,77 @@
+package slack_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geminixiang/mikan/adapters/slack/slacktest"
+	"github.com/geminixiang/mikan/internal/llm/llmtest"
+)
+
+// slowly is an answer whose pieces come one by one, so that it is drawn while it grows.
+func slowly(text string) llmtest.Script {
+	return llmtest.Always(llmtest.Reply{Parts: []llmtest.Part{llmtest.Text("%s", text)}, Between: 60 * time.Millisecond})
+}
+
+var poem = strings.TrimSpace(strings.Repeat("roses are red and violets are blue ", 6))
+
+func TestCallsThatFailLoseNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, faults := range map[string][]slacktest.Fault{
+		"internal_error six times on every call that carries the answer": {
+			{Method: "chat.postMessage", Kind: slacktest.ErrorCode, Code: "internal_error", Times: 6},
+			{Method: "chat.update", Kind: slacktest.ErrorCode, Code: "internal_error", Times: 6},
+		},
+		"a post whose reply was lost":          {{Method: "chat.postMessage", Kind: slacktest.DropReply, Times: 1}},
+		"a post that was served and refused":   {{Method: "chat.postMessage", Kind: slacktest.ErrorAfter, Code: "internal_error", Times: 1}},
+		"429 with a Retry-After":               {{Method: "chat.postMessage", Kind: slacktest.TooMany, RetryAfter: 3 * time.Second, Times: 1}},
+		"ratelimited inside a 200":             {{Method: "chat.postMessage", Kind: slacktest.TooManyInBody, Times: 2}},
+		"edits limited while the answer grows": {{Method: "chat.update", Kind: slacktest.TooMany, RetryAfter: 3 * time.Second, Times: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := install(t, slacktest.Options{}, slowly(poem))
+			for _, f := range faults {
+				in.inject(f)
+			}
+			in.worker()
+			in.gateway()
+			in.mention(in.general.ID, "", "hello")
+			in.answeredWithin(2*time.Minute, in.general.ID, poem)
+		})
+	}
+}
+
+func TestAStreamedAnswerSurvives(t *testing.T) {
+	t.Parallel()
+	for name, faults := range map[string][]slacktest.Fault{
+		"nothing":                        nil,
+		"internal_error on every call":   {{Method: "chat.startStream", Kind: slacktest.ErrorCode, Times: 2}, {Method: "chat.appendStream", Kind: slacktest.ErrorCode, Times: 2}, {Method: "chat.stopStream", Kind: slacktest.ErrorCode, Times: 2}, {Method: "chat.update", Kind: slacktest.ErrorCode, Times: 2}},
+		"a start whose reply was lost":   {{Method: "chat.startStream", Kind: slacktest.DropReply, Times: 1}},
+		"an append whose reply was lost": {{Method: "chat.appendStream", Kind: slacktest.DropReply, Times: 1}},
+		"a workspace without streams":    {{Method: "chat.startStream", Kind: slacktest.ErrorCode, Code: "channel_type_not_supported"}},
+		"a stream that Slack has closed": {{Method: "chat.appendStream", Kind: slacktest.ErrorCode, Code: "message_not_in_streaming_state", Times: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := install(t, slacktest.Options{}, slowly(poem))
+			root := in.say(slacktest.Saying{Channel: in.general.ID, User: in.ann.ID, Text: "root"})
+			for _, f := range faults {
+				in.inject(f)
+			}
+			in.worker()
+			in.gateway()
+			in.mention(in.general.ID, root.TS, "hello")
+			in.answeredWithin(2*time.Minute, in.general.ID, poem)
+			v := in.shown(in.general.ID)[0]
+			if v.Stream != nil && v.Stream.State == slacktest.Streaming {
+				t.Error("the stream is still open")
+			}
+			if v.ThreadTS != root.TS {
+				t.Errorf("the answer went to %q", v.ThreadTS)
+			}
+			in.eventually("the status is cleared", func() bool { return len(in.slack.Statuses()) == 0 })
+		})
+	}
+}
