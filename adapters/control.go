@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/session"
 	"github.com/geminixiang/mikan/internal/settings"
@@ -234,10 +233,7 @@ func (c *Control) governs(ctx context.Context, officeKey string, message store.C
 }
 
 func (c *Control) cancel(ctx context.Context, r store.Run) error {
-	failpoint.Hit("cancel.before")
-	err := c.Canceller.Cancel(ctx, r.WorkflowID, r.TemporalRunID)
-	failpoint.Hit("cancel.after")
-	return err
+	return c.Canceller.Cancel(ctx, r.WorkflowID, r.TemporalRunID)
 }
 
 // StopRun ends a run from outside of the chat (the operator's CLI). It is refused with conflict when it has ended.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/jev"
 	"github.com/geminixiang/mikan/internal/office"
@@ -176,11 +175,9 @@ func (in *Intake) capabilities(at office.Address) Capabilities {
 
 // wake is best effort: the row is committed, and the sweeper wakes what was not woken.
 func (in *Intake) wake(ctx context.Context, officeKey, sessionKey string) {
-	failpoint.Hit("wake.before")
 	if err := in.Waker.Wake(ctx, officeKey, sessionKey); err != nil {
 		in.Log.Warn("a run waits for the sweeper", "office", officeKey, "code", fault.CodeOf(err))
 	}
-	failpoint.Hit("wake.after")
 }
 
 // identify refuses every id that could reach another conversation's state, and derives the office key.

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/run"
 )
@@ -31,6 +32,7 @@ type Dispatcher struct {
 func (d *Dispatcher) Wake(ctx context.Context, officeKey, sessionKey string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	failpoint.Hit("wake.before")
 	// Never a WorkflowExecutionTimeout: it would span the whole chain of a session's runs.
 	_, err := d.Client.SignalWithStartWorkflow(ctx, run.WorkflowID(officeKey, sessionKey), run.WakeSignal, nil, client.StartWorkflowOptions{
 		TaskQueue:             d.Queue,
@@ -40,6 +42,7 @@ func (d *Dispatcher) Wake(ctx context.Context, officeKey, sessionKey string) err
 		StaticSummary:         "session " + sessionKey,
 		Priority:              temporal.Priority{FairnessKey: officeKey},
 	}, run.WorkflowType, run.Input{OfficeKey: officeKey, SessionKey: sessionKey})
+	failpoint.Hit("wake.after")
 	return translate(err)
 }
 
@@ -47,7 +50,9 @@ func (d *Dispatcher) Wake(ctx context.Context, officeKey, sessionKey string) err
 func (d *Dispatcher) Cancel(ctx context.Context, workflowID, temporalRunID string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	failpoint.Hit("cancel.before")
 	err := d.Client.CancelWorkflow(ctx, workflowID, temporalRunID)
+	failpoint.Hit("cancel.after")
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/text"
 )
@@ -53,7 +54,7 @@ type AccessRule struct {
 
 // SetAccess makes a rule, in place of the one about the same principal.
 func (s *Store) SetAccess(ctx context.Context, r AccessRule) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.exec(ctx, "access", `
 		INSERT INTO access_rules (platform, kind, principal, effect, note) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (platform, kind, principal) DO UPDATE SET effect = excluded.effect, note = excluded.note, created_at = clock_timestamp()`,
 		r.Platform, r.Kind, r.Principal, r.Effect, text.Storable(r.Note))
@@ -62,7 +63,7 @@ func (s *Store) SetAccess(ctx context.Context, r AccessRule) error {
 
 // UnsetAccess removes a rule; not_found when there is none.
 func (s *Store) UnsetAccess(ctx context.Context, platform string, kind PrincipalKind, principal string) error {
-	tag, err := s.pool.Exec(ctx, `DELETE FROM access_rules WHERE platform = $1 AND kind = $2 AND principal = $3`, platform, kind, principal)
+	tag, err := s.exec(ctx, "access", `DELETE FROM access_rules WHERE platform = $1 AND kind = $2 AND principal = $3`, platform, kind, principal)
 	if err == nil && tag.RowsAffected() == 0 {
 		return fault.New(fault.NotFound, "there is no rule about %s %s on %s", kind, principal, platform)
 	}
@@ -108,7 +109,10 @@ func (s *Store) KeepPeople(ctx context.Context, people ...Person) error {
 				standing = excluded.standing, bot = excluded.bot, known_at = clock_timestamp()`,
 			p.Platform, p.Installation, p.ID, text.Storable(p.Handle), text.Storable(p.Name), p.Standing, p.Bot)
 	}
-	return translate(s.pool.SendBatch(ctx, batch).Close())
+	failpoint.Hit("people.commit.before")
+	err := s.pool.SendBatch(ctx, batch).Close()
+	failpoint.Hit("people.commit.after")
+	return translate(err)
 }
 
 // Person finds what is known of somebody; false when nothing is.

@@ -5,7 +5,7 @@ import "context"
 // Alias records that a conversation has got another id. Where the old id is an alias itself, the new one belongs to the
 // first. It may be repeated.
 func (s *Store) Alias(ctx context.Context, platform, from, to string) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.exec(ctx, "alias", `
 		INSERT INTO conversation_aliases (platform, alias, conversation_id)
 		VALUES ($1, $3, coalesce((SELECT conversation_id FROM conversation_aliases WHERE platform = $1 AND alias = $2), $2))
 		ON CONFLICT (platform, alias) DO NOTHING`, platform, from, to)

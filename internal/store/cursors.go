@@ -24,7 +24,7 @@ func (s *Store) Cursor(ctx context.Context, of Stream) (position string, known b
 // SetCursor records how far a stream has been read. It moves wherever it is told: positions have no order that all
 // platforms share, so whoever reads the stream compares.
 func (s *Store) SetCursor(ctx context.Context, of Stream, position string) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.exec(ctx, "cursor", `
 		INSERT INTO cursors (platform, installation, scope, position) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (platform, installation, scope) DO UPDATE SET position = excluded.position, updated_at = clock_timestamp()`,
 		of.Platform, of.Installation, of.Scope, position)

@@ -119,7 +119,7 @@ func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, pr
 // Forgo gives an intent back that the platform has refused for now, and so has not carried out for certain: the next
 // attempt need not look for it.
 func (s *Store) Forgo(ctx context.Context, i Intent) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.exec(ctx, "forgo", `
 		UPDATE deliveries SET deadline = NULL, state = CASE WHEN state = 'intended' THEN 'deleted' ELSE state END
 		WHERE key = $1 AND token = $2`, i.Key, i.Token)
 	return translate(err)

@@ -483,7 +483,7 @@ func (s *Store) InitSetting(ctx context.Context, scope, name string, value any) 
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "the value of %s cannot be stored", name)
 	}
-	_, err = s.pool.Exec(ctx, `INSERT INTO settings (scope, name, value) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, scope, name, raw)
+	_, err = s.exec(ctx, "import_setting", `INSERT INTO settings (scope, name, value) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, scope, name, raw)
 	return translate(err)
 }
 

@@ -106,7 +106,7 @@ func queue(ctx context.Context, tx pgx.Tx, r *InboxRow, doubt *Doubt, saidAt tim
 
 // Woken notes that the workflow of a session was signalled, so that the sweeper leaves its rows alone for a while.
 func (s *Store) Woken(ctx context.Context, officeKey, sessionKey string) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.exec(ctx, "woken", `
 		UPDATE inbox SET woken_at = clock_timestamp()
 		WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND state = 'waiting'`, officeKey, sessionKey)
 	return translate(err)
@@ -149,7 +149,7 @@ func (s *Store) Controls(ctx context.Context, age time.Duration, limit int) ([]I
 
 // Done removes a control row that was carried out.
 func (s *Store) Done(ctx context.Context, id int64) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM inbox WHERE id = $1 AND kind = 'control'`, id)
+	_, err := s.exec(ctx, "done", `DELETE FROM inbox WHERE id = $1 AND kind = 'control'`, id)
 	return translate(err)
 }
 

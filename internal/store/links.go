@@ -86,8 +86,8 @@ func (s *Store) Link(ctx context.Context, hash LinkHash) (Link, bool, error) {
 // RevokeLinks ends all links that open a session, and tells how many were in force.
 func (s *Store) RevokeLinks(ctx context.Context, sessionID string) (int64, error) {
 	var live int64
-	err := s.pool.QueryRow(ctx, `
+	err := s.execRow(ctx, "revoke", `
 		WITH gone AS (DELETE FROM view_links WHERE session_id = $1 RETURNING expires_at)
-		SELECT count(*) FROM gone WHERE expires_at > clock_timestamp()`, sessionID).Scan(&live)
+		SELECT count(*) FROM gone WHERE expires_at > clock_timestamp()`, []any{sessionID}, &live)
 	return live, translate(err)
 }

@@ -129,14 +129,14 @@ func (s *Store) SettingsOf(ctx context.Context, officeKey string) (installation,
 // SetSetting sets one setting; a nil value removes it.
 func (s *Store) SetSetting(ctx context.Context, scope, name string, value any) error {
 	if value == nil {
-		_, err := s.pool.Exec(ctx, `DELETE FROM settings WHERE scope = $1 AND name = $2`, scope, name)
+		_, err := s.exec(ctx, "setting", `DELETE FROM settings WHERE scope = $1 AND name = $2`, scope, name)
 		return translate(err)
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "the value of %s cannot be stored", name)
 	}
-	_, err = s.pool.Exec(ctx, `
+	_, err = s.exec(ctx, "setting", `
 		INSERT INTO settings (scope, name, value) VALUES ($1, $2, $3)
 		ON CONFLICT (scope, name) DO UPDATE SET value = excluded.value, updated_at = now()`, scope, name, raw)
 	return translate(err)

@@ -30,7 +30,7 @@ func (s *Store) TakeToken(ctx context.Context, b Bucket) (wait time.Duration, er
 
 func (s *Store) takeToken(ctx context.Context, b Bucket) (wait time.Duration, err error) {
 	var seconds float64
-	err = s.pool.QueryRow(ctx, `
+	err = s.execRow(ctx, "rate", `
 		WITH taken AS (
 			INSERT INTO rate_buckets AS r (name, tokens) VALUES ($1, $3::float8 - 1)
 			ON CONFLICT (name) DO UPDATE
@@ -43,13 +43,13 @@ func (s *Store) takeToken(ctx context.Context, b Bucket) (wait time.Duration, er
 		SELECT greatest(extract(epoch FROM greatest(r.blocked_until, clock_timestamp()) - clock_timestamp()),
 			($4 + 1 - r.tokens) / $2 - extract(epoch FROM clock_timestamp() - r.filled_at), 0.001)
 		FROM rate_buckets r WHERE name = $1 AND NOT EXISTS (SELECT 1 FROM taken)`,
-		b.Name, b.PerSecond, b.Burst, b.Keep).Scan(&seconds)
+		[]any{b.Name, b.PerSecond, b.Burst, b.Keep}, &seconds)
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
 // BlockBucket keeps everybody from taking tokens for a while: the platform asked for it.
 func (s *Store) BlockBucket(ctx context.Context, name string, lasts time.Duration) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.exec(ctx, "rate", `
 		INSERT INTO rate_buckets AS r (name, tokens, blocked_until) VALUES ($1, 0, clock_timestamp() + make_interval(secs => $2))
 		ON CONFLICT (name) DO UPDATE SET blocked_until = greatest(r.blocked_until, excluded.blocked_until)`, name, lasts.Seconds())
 	return translate(err)

@@ -139,12 +139,21 @@ func (s *Store) Spent(ctx context.Context, officeKey string, since time.Time) (m
 
 // Unchecked takes the open runs that no reconciler has looked at for the given time, and marks them looked at.
 func (s *Store) Unchecked(ctx context.Context, age time.Duration, limit int) ([]Run, error) {
-	return s.listRuns(ctx, `
-		UPDATE runs SET checked_at = clock_timestamp()
-		WHERE id IN (
-			SELECT id FROM runs WHERE state = 'running' AND checked_at < clock_timestamp() - make_interval(secs => $1)
-			ORDER BY checked_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-		RETURNING `+runColumns, age.Seconds(), limit)
+	var runs []Run
+	err := s.tx(ctx, "check", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			UPDATE runs SET checked_at = clock_timestamp()
+			WHERE id IN (
+				SELECT id FROM runs WHERE state = 'running' AND checked_at < clock_timestamp() - make_interval(secs => $1)
+				ORDER BY checked_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+			RETURNING `+runColumns, age.Seconds(), limit)
+		if err != nil {
+			return err
+		}
+		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Run, error) { return scanRun(row) })
+		return err
+	})
+	return runs, err
 }
 
 func (s *Store) listRuns(ctx context.Context, sql string, args ...any) ([]Run, error) {
@@ -158,14 +167,14 @@ func (s *Store) listRuns(ctx context.Context, sql string, args ...any) ([]Run, e
 
 // Continued notes that a run goes on in another Temporal execution (its history outgrew the first).
 func (s *Store) Continued(ctx context.Context, id string, by Execution) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.exec(ctx, "continued", `
 		UPDATE runs SET origin_run_id = $2, temporal_run_id = $3 WHERE id = $1 AND state = 'running'`, id, by.OriginRun, by.RunID)
 	return translate(err)
 }
 
 // NoteError keeps what an operator should know about a failure of a run that may still succeed.
 func (s *Store) NoteError(ctx context.Context, id string, code fault.Code, what string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE runs SET error_code = $2, error_text = $3 WHERE id = $1 AND state = 'running'`,
+	_, err := s.exec(ctx, "note", `UPDATE runs SET error_code = $2, error_text = $3 WHERE id = $1 AND state = 'running'`,
 		id, string(code), text.Storable(what))
 	return translate(err)
 }

@@ -94,7 +94,7 @@ func (s *Store) SetScheduleState(ctx context.Context, id string, state ScheduleS
 	if _, err := s.Schedule(ctx, id); err != nil {
 		return Schedule{}, err
 	}
-	tag, err := s.pool.Exec(ctx, `
+	tag, err := s.exec(ctx, "schedule", `
 		UPDATE schedules SET state = $2, revision = revision + CASE WHEN state = $2 THEN 0 ELSE 1 END
 		WHERE id = $1 AND (state <> 'ended' OR $2 = 'ended')`, id, state)
 	if err != nil {

@@ -97,6 +97,26 @@ func (s *Store) txWith(ctx context.Context, options pgx.TxOptions, name string, 
 	return nil
 }
 
+// exec runs one statement that commits by itself. name is the fail point's, as in tx.
+func (s *Store) exec(ctx context.Context, name, sql string, args ...any) (pgconn.CommandTag, error) {
+	failpoint.Hit(name + ".commit.before")
+	tag, err := s.pool.Exec(ctx, sql, args...)
+	if err == nil {
+		failpoint.Hit(name + ".commit.after")
+	}
+	return tag, err
+}
+
+// execRow is exec for a statement that returns a row.
+func (s *Store) execRow(ctx context.Context, name, sql string, args []any, into ...any) error {
+	failpoint.Hit(name + ".commit.before")
+	err := s.pool.QueryRow(ctx, sql, args...).Scan(into...)
+	if err == nil {
+		failpoint.Hit(name + ".commit.after")
+	}
+	return err
+}
+
 // lockSession serialises what concerns one session: claims, resets and forks. It is held to the transaction's end.
 func lockSession(ctx context.Context, tx pgx.Tx, officeKey, sessionKey string) error {
 	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`, officeKey, sessionKey)
