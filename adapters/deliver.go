@@ -361,7 +361,7 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 
 // anew posts a message whose draft somebody has deleted. An earlier attempt may have done so already.
 func (d *Delivery) anew(ctx context.Context, p place, m store.Delivery, at attempt) (messageID string, err error) {
-	messageID, found, err := p.outbound.FindDelivery(ctx, outgoing(p, m), at.CreatedAt)
+	messageID, found, err := find(ctx, p, m, at.CreatedAt)
 	if err != nil || found && messageID != at.MessageID {
 		return messageID, err
 	}
@@ -403,7 +403,7 @@ func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (atte
 	case <-ctx.Done():
 		return at, ctx.Err()
 	}
-	messageID, found, err := p.outbound.FindDelivery(ctx, outgoing(p, m), intent.CreatedAt)
+	messageID, found, err := find(ctx, p, m, intent.CreatedAt)
 	if found && err == nil {
 		at.messageID = messageID
 	}
@@ -430,6 +430,14 @@ func (d *Delivery) call(ctx context.Context, at attempt, what string, do func(co
 	err := do(ctx)
 	failpoint.Hit("platform." + what + ".after")
 	return err
+}
+
+// find looks on the platform for what an earlier attempt may have posted.
+func find(ctx context.Context, p place, m store.Delivery, since time.Time) (messageID string, found bool, err error) {
+	failpoint.Hit("platform.find.before")
+	messageID, found, err = p.outbound.FindDelivery(ctx, outgoing(p, m), since)
+	failpoint.Hit("platform.find.after")
+	return messageID, found, err
 }
 
 func outgoing(p place, m store.Delivery) Outgoing {
