@@ -26,6 +26,7 @@ import (
 type rig struct {
 	testing.TB
 	discord  *discordtest.Server
+	database string // its URL
 	store    *store.Store
 	adapter  *discord.Adapter
 	intake   *adapters.Intake
@@ -49,9 +50,9 @@ type temporal struct{}
 func (temporal) Wake(context.Context, string, string) error   { return nil }
 func (temporal) Cancel(context.Context, string, string) error { return nil }
 
-func newStore(t testing.TB) *store.Store {
+func newStore(t testing.TB, url string) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
+	s, err := store.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ func newStore(t testing.TB) *store.Store {
 
 func newRig(t testing.TB, o discordtest.Options) *rig {
 	t.Helper()
-	r := &rig{TB: t, discord: discordtest.New(t, o), store: newStore(t), decided: map[string]adapters.Decision{}}
+	r := &rig{TB: t, discord: discordtest.New(t, o), database: testenv.PostgresURL(t), decided: map[string]adapters.Decision{}}
+	r.store = newStore(t, r.database)
 	r.guild = r.discord.AddGuild("guild")
 	r.general = r.discord.AddChannel(r.guild, "general")
 	r.ann = r.discord.AddUser("Ann")
