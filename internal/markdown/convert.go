@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"bytes"
 	"html"
 	"strings"
 	"unicode/utf8"
@@ -19,9 +20,9 @@ func parse(source string, f flavour) []*block {
 	if strings.IndexByte(source, '\r') >= 0 {
 		source = strings.ReplaceAll(strings.ReplaceAll(source, "\r\n", "\n"), "\r", "\n")
 	}
-	bytes := []byte(source)
-	root := parsers[f].Parse(gmtext.NewReader(bytes), parser.WithContext(parser.NewContext()))
-	c := converter{source: bytes, used: map[string]bool{}}
+	raw := []byte(source)
+	root := parsers[f].Parse(gmtext.NewReader(raw), parser.WithContext(parser.NewContext()))
+	c := converter{source: raw, used: map[string]bool{}}
 	c.references(root)
 	return c.blocks(root)
 }
@@ -188,8 +189,9 @@ func (c *converter) row(n ast.Node, columns int) []cell {
 	}
 	// A row with more cells than the table has columns would lose them.
 	if end >= 0 {
-		rest, _, _ := strings.Cut(string(c.source[end:]), "\n")
-		rest = strings.Trim(strings.TrimSpace(rest), "|")
+		line, _, _ := bytes.Cut(c.source[end:], []byte("\n"))
+		rest := strings.TrimSpace(string(line))
+		rest = strings.Trim(rest, "|")
 		if rest = strings.TrimSpace(rest); rest != "" && len(row) > 0 && len(row) == columns {
 			last := row[len(row)-1]
 			row[len(row)-1] = tidy(append(last, c.text(" | "+rest, 0, nil)...))
@@ -254,13 +256,16 @@ func (c *converter) inline(out []run, parent ast.Node, s style, l *link) []run {
 func (c *converter) linked(out []run, n ast.Node, s style, outer *link, dest string) []run {
 	dest = strings.TrimSpace(unescape(dest))
 	l := outer
-	if l == nil && dest != "" {
+	if l == nil && dest != "" && len(dest) <= addressAtMost {
 		l = &link{dest: dest}
 	}
 	before := len(out)
 	out = c.inline(out, n, s, l)
 	for _, r := range out[before:] {
 		if r.kind == textRun && strings.TrimSpace(r.text) != "" {
+			if len(dest) > addressAtMost {
+				out = append(out, run{text: " (" + dest + ")", style: s, link: outer})
+			}
 			return out
 		}
 	}
@@ -279,7 +284,7 @@ func (c *converter) autoLink(out []run, n *ast.AutoLink, s style, outer *link) [
 		shown, dest = unescape(shown), unescape(dest)
 	}
 	l := outer
-	if l == nil {
+	if l == nil && len(dest) <= addressAtMost {
 		l = &link{dest: dest, auto: true}
 	}
 	return append(out, run{text: shown, style: s, link: l})

@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
@@ -16,9 +17,11 @@ import (
 const (
 	openAtMost       = 32       // blocks within each other: quotes, lists and items
 	delimitersAtMost = 1000     // "*", "_" and "~" in one paragraph
-	bracketsAtMost   = 400      // "[" in one paragraph
+	bracketsAtMost   = 200      // "[" in one paragraph
 	backticksAtMost  = 64       // in one mark of a code span
 	definitionsSize  = 16 << 10 // bytes of a paragraph that is searched for definitions of links
+	barsAtMost       = 400      // "|" in a line of a table; with more it is none
+	addressAtMost    = 2000     // bytes of a link's address; a longer one is text
 	columnsAtMost    = 64       // of a table; a wider one becomes lines of text
 )
 
@@ -48,7 +51,7 @@ func newParser(f flavour) parser.Parser {
 		),
 		parser.WithParagraphTransformers(
 			util.Prioritized(definitions{}, 100),
-			util.Prioritized(extension.NewTableParagraphTransformer(), 200),
+			util.Prioritized(tables{extension.NewTableParagraphTransformer()}, 200),
 		),
 	)
 }
@@ -72,6 +75,19 @@ func (definitions) Transform(node *ast.Paragraph, r text.Reader, pc parser.Conte
 		return
 	}
 	parser.LinkReferenceParagraphTransformer.Transform(node, r, pc)
+}
+
+// tables reads tables of a sane width.
+type tables struct{ parser.ParagraphTransformer }
+
+func (t tables) Transform(node *ast.Paragraph, r text.Reader, pc parser.Context) {
+	for i := range node.Lines().Len() {
+		line := node.Lines().At(i)
+		if line.Len() > barsAtMost && bytes.Count(line.Value(r.Source()), []byte("|")) > barsAtMost {
+			return
+		}
+	}
+	t.ParagraphTransformer.Transform(node, r, pc)
 }
 
 // spans reads code spans whose marks are of a sane length.
@@ -134,7 +150,9 @@ func newBrackets() brackets {
 }
 
 func (p brackets) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	if line, _ := block.PeekLine(); line[0] == '[' && !within(pc, bracketKey, parent, bracketsAtMost) {
+	line, _ := block.PeekLine()
+	opens := line[0] == '[' || line[0] == '!' && len(line) > 1 && line[1] == '['
+	if opens && !within(pc, bracketKey, parent, bracketsAtMost) {
 		return nil
 	}
 	return p.InlineParser.Parse(parent, block, pc)

@@ -61,6 +61,7 @@ func (s *splitter) within(n int) int {
 
 // next cuts the next part off.
 func (s *splitter) next() {
+	s.naked = false
 	last := s.furthest(len(s.cuts))
 	if s.naked = last < 0; s.naked {
 		// Not one letter fits with what stands around it, such as the address of a link.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Telegram's limits (core.telegram.org/bots/api, sendMessage; core.telegram.org/api/entities).
@@ -82,7 +83,10 @@ func telegramNotifies(before rune, name string, in *link) bool {
 	for n < len(name) && (isAlnum(name[n]) || name[n] == '_') {
 		n++
 	}
-	return n >= 3 && (in == nil || !in.auto) && !(unicode.IsLetter(before) || unicode.IsDigit(before) || before == '_')
+	if in != nil && in.auto && before < utf8.RuneSelf && strings.ContainsRune("/.-=?&+:~%#", before) {
+		return false // within an address, which it would change
+	}
+	return n >= 3 && !(unicode.IsLetter(before) || unicode.IsDigit(before) || before == '_')
 }
 
 // telegramFollows tells whether Telegram takes an address for a link; one that it does not take may be refused with the
