@@ -61,7 +61,7 @@ type Entity struct {
 // itself trims; a text of nothing visible comes out empty, which Telegram refuses: do not send it.
 func Telegram(source string, o TelegramOptions) TelegramMessage {
 	blocks := mapRuns(parse(source, lenient), func(runs []run) []run {
-		return addressed(unlinked(runs, telegramFollows), o.Names, telegramNotifies)
+		return addressed(uncoded(unlinked(runs, telegramFollows)), o.Names, telegramNotifies)
 	})
 	var w telegramWriter
 	w.blocks(blocks, 0)
@@ -74,6 +74,18 @@ func FitsTelegram(o TelegramOptions) func(part string) bool {
 		m := Telegram(part, o)
 		return units(m.Text) <= telegramAtMost && len(m.Entities) <= telegramEntities
 	}
+}
+
+// uncoded makes text of code in the labels of links, which Telegram does not let be both.
+func uncoded(runs []run) []run {
+	out := make([]run, len(runs))
+	for i, r := range runs {
+		if r.link != nil {
+			r.style &^= inlineCode
+		}
+		out[i] = r
+	}
+	return out
 }
 
 // telegramNotifies tells whether Telegram takes a name for a username. It finds them in any text but code and
@@ -215,8 +227,6 @@ func (w *telegramWriter) inline(runs []run, indent int) {
 		switch {
 		case r.kind == breakRun:
 			r.text = "\n" + strings.Repeat(" ", indent)
-		case r.style&inlineCode != 0 && r.link != nil:
-			r.style &^= inlineCode
 		case r.style&inlineCode != 0:
 			r.style = inlineCode
 		}
