@@ -1,6 +1,8 @@
 package discord_test
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -235,3 +237,14 @@ func TestDoctorNamesWhatToMend(t *testing.T) {
 
 // r0 is how an operator lets a guild in.
 const r0 = "mikan access allow discord guild"
+
+func TestTheGuideInvitesWithTheSamePermissionsAsDoctor(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../deployments/discord/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("permissions=%d", discord.Permissions); !strings.Contains(string(guide), want) {
+		t.Errorf("deployments/discord/README.md does not say %s", want)
+	}
+}

@@ -38,3 +38,6 @@ type Clues struct{ Direct, Mentioned, RepliesTo, InThread, Scoped bool }
 func (c Clues) Reason() adapters.Reason {
 	return addressing{direct: c.Direct, mentioned: c.Mentioned, repliesTo: c.RepliesTo, inThread: c.InThread, scoped: c.Scoped}.reason()
 }
+
+// Permissions that an invitation asks for.
+const Permissions = permissions
