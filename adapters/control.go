@@ -34,7 +34,7 @@ type Control struct {
 
 const helpText = "Write what you want done. `stop` ends what I am doing here and `stop all` also drops what waits; " +
 	"`/new` starts an empty session, `/compact` makes a summary of this one for me; `/memory` shows what I remember here; `/session` gives you a private link to everything in this one; " +
-	"`/model` tells which model answers here and `/model provider/model` chooses one; `/auto-reply on`, `off` or `jev` tells me whether to answer without being mentioned; `/help` shows this."
+	"`/model` tells which model answers here and `/model provider/model` chooses one; `/auto-reply on`, `off` or `jev` tells me whether to answer without being mentioned; `/events` lists what I do here by myself; `/help` shows this."
 
 // CarryOut does what a control row asks for and removes the row.
 func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {
@@ -48,6 +48,8 @@ func (c *Control) CarryOut(ctx context.Context, row store.InboxRow) error {
 		err = c.reset(ctx, row)
 	case Session:
 		err = c.link(ctx, row)
+	case Events:
+		err = c.events(ctx, row)
 	case Model, AutoReply:
 		err = c.set(ctx, row)
 	default:

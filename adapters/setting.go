@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/schedule"
 	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // set tells or changes the setting that a word is named after, in the office where it was said.
@@ -61,4 +65,49 @@ func (c *Control) setting(ctx context.Context, word Word, message store.ChatMess
 		return "", err
 	}
 	return fmt.Sprintf("From the next message on, %s is `%v` here.", name, value), nil
+}
+
+// listedEvents and eventText bound what a list of scheduled tasks shows.
+const (
+	listedEvents = 50
+	eventText    = 120 // characters
+)
+
+// events lists the tasks that mikan starts by itself in an office.
+func (c *Control) events(ctx context.Context, row store.InboxRow) error {
+	all, err := c.Store.Schedules(ctx, row.OfficeKey)
+	if err != nil {
+		return err
+	}
+	in, err := c.Settings(ctx, row.OfficeKey)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, s := range all {
+		if s.State != store.ScheduleEnded && len(lines) < listedEvents {
+			lines = append(lines, "- "+eventWhen(s, in.Zone)+": "+text.Clip(strings.Join(strings.Fields(s.Text), " "), eventText))
+		}
+	}
+	said := "Nothing is scheduled here."
+	if len(lines) > 0 {
+		said = "Scheduled here:\n\n" + strings.Join(lines, "\n")
+	}
+	return c.say(ctx, row, row.Word, "", said, store.Final)
+}
+
+// eventWhen tells when a task is due next, in the zone given.
+func eventWhen(s store.Schedule, zone *time.Location) string {
+	const form = "Mon 2 Jan 2006 15:04 MST"
+	switch {
+	case s.State == store.SchedulePaused:
+		return "paused"
+	case s.At != nil:
+		return s.At.In(zone).Format(form)
+	}
+	next, err := schedule.Next(s.Cron, s.Zone, time.Now())
+	if err != nil || next.IsZero() {
+		return "`" + s.Cron + "`"
+	}
+	return fmt.Sprintf("`%s` (%s), next %s", s.Cron, s.Zone, next.In(zone).Format(form))
 }

@@ -22,6 +22,7 @@ const (
 
 	Model     Word = "model"      // with an argument, sets what it otherwise tells
 	AutoReply Word = "auto-reply" // the same
+	Events    Word = "events"
 )
 
 // ParseWord recognises a control word: the whole message, in any case, with an optional trailing @name.
@@ -41,7 +42,7 @@ func ParseWord(text string) Word {
 		if slashed || !strings.HasPrefix(said, "mikan-") {
 			return word
 		}
-	case New, Help, Session, Compact, Memory:
+	case New, Help, Session, Compact, Memory, Events:
 		if slashed {
 			return word
 		}

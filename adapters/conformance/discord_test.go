@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/geminixiang/mikan/adapters/discord/discordtest"
@@ -40,7 +41,8 @@ func (d *discord) serve(http.Handler) {}
 // One process holds the gateway connection; the other waits for its lease.
 func (d *discord) connected(int) bool { return d.Connected() == 1 }
 
-func (d *discord) features() features { return features{tellsStrangers: true, forks: true} }
+// Strangers are told in private, outside of the room.
+func (d *discord) features() features { return features{forks: true} }
 
 func (d *discord) again(testing.TB) { d.Redeliver() }
 
@@ -80,7 +82,9 @@ func (r *discordRoom) edit(_ testing.TB, id, text string) { r.discord.EditText(r
 func (r *discordRoom) seen(testing.TB) []shown {
 	var all []shown
 	for _, m := range r.discord.Own(r.id) {
-		all = append(all, shown{id: m.ID, text: m.Content, pings: m.Pinged})
+		// Whoever asked is notified of the answer, as by any reply.
+		pings := slices.DeleteFunc(slices.Clone(m.Pinged), func(id string) bool { return id == r.discord.people[ann] })
+		all = append(all, shown{id: m.ID, text: m.Content, pings: pings})
 	}
 	return all
 }
