@@ -90,7 +90,9 @@ func TestJoiningAChannelLogsItsPastAndAnswersNoneOfIt(t *testing.T) {
 		t.Errorf("what was said since came in as %+v", m)
 	}
 	of := func(p adapters.Purpose) int {
-		return r.count(func(m adapters.Message) bool { return m.Address.ConversationID == party.ID && m.Purpose == p && m.ID < present.TS })
+		return r.count(func(m adapters.Message) bool {
+			return m.Address.ConversationID == party.ID && m.Purpose == p && m.ID < present.TS
+		})
 	}
 	r.eventually("the past is logged", func() bool { return of(adapters.ForContext) >= 199 })
 	if n := of(adapters.ForContext); n > 200 {

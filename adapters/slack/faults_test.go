@@ -1,7 +1,9 @@
 package slack_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,5 +75,50 @@ func TestAStreamedAnswerSurvives(t *testing.T) {
 			}
 			in.eventually("the status is cleared", func() bool { return len(in.slack.Statuses()) == 0 })
 		})
+	}
+}
+
+func TestTheModelIsAskedWhileSlackAnswersNothing(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	var once sync.Once
+	in := install(t, slacktest.Options{}, func(llmtest.Request) llmtest.Reply {
+		once.Do(func() { close(asked) })
+		return llmtest.Say("an answer")
+	})
+	in.worker()
+	in.gateway()
+	in.inject(slacktest.Fault{Method: "*", Kind: slacktest.Slow, Latency: 5 * time.Minute})
+	in.mention(in.general.ID, "", "hello") // by somebody whom nobody knows yet, perhaps
+	select {
+	case <-asked:
+	case <-time.After(time.Minute):
+		t.Fatal("a call to Slack stands between a message and the model")
+	}
+	in.slack.ClearFaults()
+	in.answeredWithin(time.Minute, in.general.ID, "an answer")
+}
+
+func TestThirtyBusyRunsStayBelowSlacksRates(t *testing.T) {
+	t.Parallel()
+	in := install(t, slacktest.Options{}, slowly(poem)) // more than a rate is a violation
+	in.worker()
+	in.worker()
+	in.gateway()
+	var channels []slacktest.Channel
+	for i := range 30 {
+		c := in.channel(slacktest.NewChannel{Name: fmt.Sprintf("busy%d", i), Members: []string{in.ann.ID}, WithBot: true})
+		channels = append(channels, c)
+		thread := ""
+		if i%2 == 1 {
+			thread = in.say(slacktest.Saying{Channel: c.ID, User: in.ann.ID, Text: "root"}).TS
+		}
+		in.mention(c.ID, thread, "hello")
+	}
+	for _, c := range channels {
+		in.answeredWithin(5*time.Minute, c.ID, poem)
+	}
+	for _, method := range []string{"chat.postMessage", "chat.update", "chat.startStream", "chat.appendStream", "chat.stopStream"} {
+		t.Logf("%s: %d calls", method, len(in.slack.Calls(method)))
 	}
 }

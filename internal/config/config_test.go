@@ -431,6 +431,8 @@ func TestBadSettingsAreRefusedByName(t *testing.T) {
 		"tools: {bash: maybe}":            "maybe",
 		"auto_reply: sometimes":           "auto_reply",
 		"slack: {reply_mode: sideways}":   "sideways",
+		"slack: {replyMode: sideways}":    "sideways",
+		"slack: {reply: thread}":          "field reply not found",
 		"spend_limit_usd_per_day: -1":     "spend_limit_usd_per_day",
 		"drain_seconds: 7200":             "drain_seconds",
 		"answer_age_hours: -1":            "answer_age_hours",

@@ -142,7 +142,23 @@ const (
 
 // SlackSettings are Slack's own.
 type SlackSettings struct {
+	// ReplyMode is reply_mode, or replyMode as version 0.5.3 wrote it.
 	ReplyMode ReplyMode `yaml:"reply_mode"`
+}
+
+// UnmarshalYAML takes both spellings, and refuses other names as the rest of the file does.
+func (s *SlackSettings) UnmarshalYAML(node *yaml.Node) error {
+	var settings map[string]ReplyMode
+	if err := node.Decode(&settings); err != nil {
+		return err
+	}
+	for name, mode := range settings {
+		if name != "reply_mode" && name != "replyMode" {
+			return fmt.Errorf("line %d: field %s not found in slack", node.Line, name)
+		}
+		s.ReplyMode = mode
+	}
+	return nil
 }
 
 // GitHubTrigger is an event that starts a run.
