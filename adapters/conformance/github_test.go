@@ -58,7 +58,7 @@ func (g *github) serve(gateway http.Handler) {
 
 func (g *github) connected(int) bool { return true }
 
-func (g *github) features() features { return features{} }
+func (g *github) features() features { return features{long: 130_000} }
 
 func (g *github) again(testing.TB) { g.Redeliver(3) }
 

@@ -74,4 +74,6 @@ type features struct {
 	forks bool
 	// placeholder: a message is there before the model is called.
 	placeholder bool
+	// long is how many characters are a few messages.
+	long int
 }

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := make(t)
-			script := &script{}
+			script := &script{long: p.features().long}
 			w := newWorld(t, p, script.answer)
 			for _, s := range scenes {
 				if !t.Run(s.name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestConformance(t *testing.T) {
 }
 
 // script is the model: it does what the newest message asks for.
-type script struct{}
+type script struct{ long int }
 
 func (s *script) answer(r llmtest.Request) llmtest.Reply {
 	if results := r.LastResults(); len(results) > 0 {
@@ -77,7 +77,7 @@ func (s *script) answer(r llmtest.Request) llmtest.Reply {
 		}
 		return llmtest.Say("I do not know")
 	case strings.Contains(said, "long answer"):
-		return llmtest.Say("%s", longAnswer)
+		return llmtest.Say("%s", longAnswer(s.long))
 	case strings.Contains(said, "be silent"):
 		return llmtest.Say("[SILENT]")
 	case strings.Contains(said, "ping everybody"):
@@ -94,14 +94,14 @@ func lastWord(said string) string {
 	return fields[len(fields)-1]
 }
 
-// longAnswer is longer than any platform's message.
-var longAnswer = func() string {
+// longAnswer is an answer of at least so many characters.
+func longAnswer(length int) string {
 	var b strings.Builder
-	for i := range 1600 {
+	for i := 0; b.Len() < length; i++ {
 		fmt.Fprintf(&b, "This is paragraph number %d of a long answer, with some words in it.\n\n", i)
 	}
 	return strings.TrimSpace(b.String())
-}()
+}
 
 var words atomic.Int64
 

@@ -94,15 +94,16 @@ func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, pr
 	}
 	err := begin(ctx, "intend", func(tx pgx.Tx) error {
 		var waitSeconds float64
-		var had bool
+		var had, raced bool
 		err := tx.QueryRow(ctx, `
 			SELECT state = 'intended', greatest(extract(epoch FROM deadline - clock_timestamp()), 0)::float8
 			FROM deliveries WHERE key = $1 FOR UPDATE`, d.Key).Scan(&had, &waitSeconds)
-		if _, err := found(err); err != nil {
+		known, err := found(err)
+		if err != nil {
 			return err
 		}
 		intent.Ambiguous, intent.Wait = had, time.Duration(waitSeconds*float64(time.Second))
-		intent.Delivery, err = scanDelivery(tx.QueryRow(ctx, `
+		intent.Delivery, err = scanDelivery(longerRow{into: &raced, Row: tx.QueryRow(ctx, `
 			INSERT INTO deliveries (key, office_key, session_key, run_id, kind, part, reply, state, text, deadline, cause_message_id)
 			VALUES ($1, $2, $3, nullif($4, ''), $5, $6, $7, 'intended', $8, clock_timestamp() + make_interval(secs => $9), nullif($10, ''))
 			ON CONFLICT (key) DO UPDATE SET token = deliveries.token + 1, updated_at = clock_timestamp(),
@@ -110,11 +111,23 @@ func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, pr
 				state = CASE WHEN deliveries.state = 'deleted' THEN 'intended' ELSE deliveries.state END,
 				text = CASE WHEN deliveries.state = 'final' THEN deliveries.text ELSE excluded.text END,
 				kind = CASE WHEN deliveries.state = 'final' THEN deliveries.kind ELSE excluded.kind END
-			RETURNING `+deliveryColumns, d.Key, d.OfficeKey, d.SessionKey, d.RunID, d.Kind, d.Part, d.Reply, text.Storable(d.Text), within.Seconds(), d.CauseID))
+			RETURNING `+deliveryColumns+`, xmax <> 0`, d.Key, d.OfficeKey, d.SessionKey, d.RunID, d.Kind, d.Part, d.Reply, text.Storable(d.Text), within.Seconds(), d.CauseID)})
+		if !known && raced { // somebody else's first intent came between the two statements
+			intent.Ambiguous, intent.Wait = true, within
+		}
 		return err
 	})
 	return intent, err
 }
+
+// longerRow is a row with one column more than its reader knows.
+type longerRow struct {
+	pgx.Row
+	into any
+}
+
+// Scan reads the columns that the reader knows, and the last one.
+func (r longerRow) Scan(known ...any) error { return r.Row.Scan(append(known, r.into)...) }
 
 // Forgo gives an intent back that the platform has refused for now, and so has not carried out for certain: the next
 // attempt need not look for it.
