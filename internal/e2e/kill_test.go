@@ -149,9 +149,15 @@ func killServer(t testing.TB, dir, service string) {
 // ownStack starts servers that the test may kill.
 func (w *world) ownStack() string {
 	w.t.Helper()
+	return w.stackWith(devstack.Disposable)
+}
+
+// stackWith starts servers of this world's own.
+func (w *world) stackWith(durability devstack.Durability) string {
+	w.t.Helper()
 	dir := w.t.TempDir()
 	stack, err := devstack.Start(w.t.Context(), devstack.Options{
-		DataDir: dir, Durability: devstack.Disposable, Log: discard, Getenv: func(name string) string {
+		DataDir: dir, Durability: durability, Log: discard, Getenv: func(name string) string {
 			if strings.HasPrefix(name, "MIKAN_") || strings.HasPrefix(name, "TEMPORAL_") {
 				return ""
 			}

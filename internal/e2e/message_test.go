@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,8 +73,8 @@ func TestAToolRunIsVisible(t *testing.T) {
 func TestALargeOutputIsNoProblem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.worker()
-	a := w.ask("run: head -c 20000000 /dev/zero | tr '\\0' 'x' | fold -w 100")
+	p := w.worker()
+	a := w.ask("run: head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 100")
 	wantAnswer(t, a, "answered", "xxxxxxxxxx", 0)
 	if h := w.history(a.WorkflowID, a.TemporalRunID); h.bytes > 20<<10 {
 		t.Errorf("the history has %d bytes", h.bytes)
@@ -80,6 +82,27 @@ func TestALargeOutputIsNoProblem(t *testing.T) {
 	wantAnswer(t, w.ask("still there?"), "answered", "echo: still there?", 0)
 	w.settled()
 	w.wellFormed()
+	t.Logf("100 MB of output; the worker held %d MB at most", p.peak(t)>>20)
+}
+
+// peak is the most memory that a process has held so far, in bytes.
+func (p *process) peak(t testing.TB) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if kb, found := strings.CutPrefix(line, "VmHWM:"); found {
+			n, err := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n << 10
+		}
+	}
+	t.Fatal("the process has no peak")
+	return 0
 }
 
 // history is what Temporal holds of one execution.

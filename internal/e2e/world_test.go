@@ -20,7 +20,7 @@ import (
 
 // world is one installation: a database, a namespace, a workspace, a model.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	workspace string
 	dataDir   string
 	env       map[string]string
@@ -29,7 +29,7 @@ type world struct {
 }
 
 // newWorld makes an installation on the tests' shared servers, with a schema and no process yet.
-func newWorld(t *testing.T, script llmtest.Script) *world {
+func newWorld(t testing.TB, script llmtest.Script) *world {
 	t.Helper()
 	w := bareWorld(t, script)
 	w.env["MIKAN_DATABASE_URL"] = testenv.PostgresURL(t)
@@ -39,7 +39,7 @@ func newWorld(t *testing.T, script llmtest.Script) *world {
 }
 
 // bareWorld is a world whose servers are still to be named.
-func bareWorld(t *testing.T, script llmtest.Script) *world {
+func bareWorld(t testing.TB, script llmtest.Script) *world {
 	t.Helper()
 	if script == nil {
 		script = llmtest.Echo(llmtest.EchoOptions{})
