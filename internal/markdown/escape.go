@@ -17,10 +17,15 @@ const (
 // escape writes text as Markdown that is read as that text. It escapes no more than it must: a backslash too many is
 // seen by whoever reads the text where it is not rendered.
 func (d *dialect) escape(s string, p place) string {
+	return d.escapeAlso(s, p, -1)
+}
+
+// escapeAlso is escape, and escapes what stands at one place in any case.
+func (d *dialect) escapeAlso(s string, p place, at int) string {
 	if d.text != nil {
 		return d.text(s)
 	}
-	if strings.IndexAny(s, "\\`*_~[]<>&!|") < 0 {
+	if at < 0 && strings.IndexAny(s, "\\`*_~[]<>&!|") < 0 {
 		return s
 	}
 	var b strings.Builder
@@ -33,6 +38,9 @@ func (d *dialect) escape(s string, p place) string {
 		}
 		if i+1 < len(s) {
 			next = s[i+1]
+		}
+		if i == at {
+			b.WriteByte('\\')
 		}
 		switch c {
 		case '\\':
@@ -89,6 +97,17 @@ func (d *dialect) escape(s string, p place) string {
 		b.WriteByte(c)
 	}
 	return b.String()
+}
+
+// lastAddress finds the ":" or "." of an address that reaches the end of s and was not read as a link; -1: there is none.
+func lastAddress(s string) int {
+	word := s[strings.LastIndexAny(s, " \t<>")+1:]
+	for _, start := range []string{"http://", "https://", "ftp://", "www."} {
+		if at := strings.LastIndex(word, start); at >= 0 {
+			return len(s) - len(word) + at + strings.IndexAny(start, ":.")
+		}
+	}
+	return -1
 }
 
 // inWord tells whether a byte is of a letter or a digit, so that an underscore between two of them is no mark.

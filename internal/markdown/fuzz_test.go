@@ -27,7 +27,7 @@ func seeds(f *testing.F) {
 func FuzzSplit(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > 4000 {
+		if len(text) > 1000 {
 			return
 		}
 		for _, n := range []int{12, 60, 400} {

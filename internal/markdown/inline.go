@@ -86,7 +86,7 @@ func (w *inlineWriter) write(runs []run, open style, l *link, before, after rune
 		s, group, n := longest(runs[i:], open, l)
 		switch {
 		case n == 0:
-			pieces = append(pieces, piece{body: w.leaf(runs[i], len(runs) == i+1)})
+			pieces = append(pieces, piece{body: w.leaf(runs[i], runs[i+1:])})
 			n = 1
 		case group != nil:
 			pieces = append(pieces, piece{body: w.link(runs[i:i+n], open, group)})
@@ -217,8 +217,8 @@ func movable(r rune) bool {
 	return util.IsPunctRune(r) && (r >= utf8.RuneSelf || strings.ContainsRune(`"'(,.:?-/{}`, r))
 }
 
-// leaf writes one run.
-func (w *inlineWriter) leaf(r run, atEnd bool) string {
+// leaf writes one run. An address that was not read as a link must not become one that goes on in the next run.
+func (w *inlineWriter) leaf(r run, rest []run) string {
 	switch {
 	case r.kind == breakRun && w.place == inCell:
 		return w.cellBreak
@@ -228,6 +228,9 @@ func (w *inlineWriter) leaf(r run, atEnd bool) string {
 		return r.native
 	case r.style&inlineCode != 0:
 		return w.span(r.text)
+	}
+	if w.autoLinks && len(rest) > 0 && rest[0].kind == textRun && !strings.HasPrefix(rest[0].text, " ") {
+		return w.escapeAlso(r.text, w.place, lastAddress(r.text))
 	}
 	return w.escape(r.text, w.place)
 }

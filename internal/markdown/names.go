@@ -109,10 +109,15 @@ func nameAt(s string) string {
 
 // following is how a name goes on in the runs after its own: markup within a name does not end it.
 func following(runs []run, reachesEnd bool) string {
-	if !reachesEnd || len(runs) == 0 || runs[0].kind != textRun {
-		return ""
+	var name string
+	for _, r := range runs {
+		if !reachesEnd || r.kind != textRun || len(name) > nameAtMost {
+			break
+		}
+		more := nameAt(r.text)
+		name, reachesEnd = name+more, len(more) == len(r.text)
 	}
-	return nameAt(runs[0].text)
+	return name
 }
 
 // startsMention tells whether an "@" after a character begins a mention, and is not within an address.
