@@ -84,20 +84,27 @@ func (e *execution) wait(waits int) bool {
 	return woken
 }
 
-// announce shows in the Temporal UI what this execution is.
+// announce shows in the Temporal UI what this execution is. Most executions were started with just these attributes: to
+// set them again would cost the server a write.
 func (e *execution) announce() error {
-	outcome := run.OutcomeAttribute.ValueUnset()
-	trigger := run.TriggerAttribute.ValueUnset()
+	known := workflow.GetTypedSearchAttributes(e.ctx)
+	trigger, triggered := known.GetKeyword(run.TriggerAttribute)
+	_, ended := known.GetKeyword(run.OutcomeAttribute)
+	if e.run.ID != "" && triggered && trigger == string(e.run.Trigger) && !ended {
+		return nil
+	}
+	outcomeUpdate := run.OutcomeAttribute.ValueUnset()
+	triggerUpdate := run.TriggerAttribute.ValueUnset()
 	if e.run.ID == "" {
-		outcome = run.OutcomeAttribute.ValueSet(string(e.idle))
+		outcomeUpdate = run.OutcomeAttribute.ValueSet(string(e.idle))
 	} else {
-		trigger = run.TriggerAttribute.ValueSet(string(e.run.Trigger))
+		triggerUpdate = run.TriggerAttribute.ValueSet(string(e.run.Trigger))
 	}
 	return workflow.UpsertTypedSearchAttributes(e.ctx,
 		run.PlatformAttribute.ValueSet(run.PlatformOf(e.in.OfficeKey)),
 		run.OfficeAttribute.ValueSet(e.in.OfficeKey),
 		run.SessionAttribute.ValueSet(e.in.SessionKey),
-		trigger, outcome,
+		triggerUpdate, outcomeUpdate,
 	)
 }
 

@@ -37,13 +37,19 @@ func (d *Dispatcher) Wake(ctx context.Context, officeKey, sessionKey string) err
 	_, err := d.Client.SignalWithStartWorkflow(ctx, run.WorkflowID(officeKey, sessionKey), run.WakeSignal, nil, client.StartWorkflowOptions{
 		TaskQueue:             d.Queue,
 		WorkflowTaskTimeout:   workflowTaskTimeout,
-		TypedSearchAttributes: run.Attributes(officeKey, sessionKey),
+		TypedSearchAttributes: startAttributes(officeKey, sessionKey),
 		Memo:                  run.Memo(officeKey, sessionKey),
 		StaticSummary:         "session " + sessionKey,
 		Priority:              temporal.Priority{FairnessKey: officeKey},
 	}, run.WorkflowType, run.Input{OfficeKey: officeKey, SessionKey: sessionKey})
 	failpoint.Hit("wake.after")
 	return translate(err)
+}
+
+// startAttributes are what nearly every execution turns out to be: then its workflow need not set them. One that is
+// something else sets them anew.
+func startAttributes(officeKey, sessionKey string) temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(run.Attributes(officeKey, sessionKey).Copy(), run.TriggerAttribute.ValueSet(string(run.Human)))
 }
 
 // Cancel asks one execution to stop. An execution that is closed already is not an error.
