@@ -2,6 +2,8 @@ package github
 
 import (
 	"context"
+	"net/url"
+	"testing"
 
 	"github.com/geminixiang/mikan/adapters"
 )
@@ -16,14 +18,11 @@ func ReadAll(ctx context.Context, i adapters.Inbound) error {
 	return in.readAll(ctx, me)
 }
 
-// Addressed tells why a text of a person who may write is meant for an account; follow-ups are switched on.
-func Mentions(text, login string) bool { return mentions(text, login) }
-
-// WithoutOwn is what is left of a text without the mention it begins with.
-func WithoutOwn(text, login string) string { return withoutOwn(text, login) }
-
-// SaidIn reads a webhook.
-func SaidIn(event string, payload []byte) (n int, err error) {
-	all, err := saidIn(event, payload, identity{login: "mikan"})
-	return len(all), err
+func mustParse(t testing.TB, address string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }

@@ -174,7 +174,7 @@ func (w *world) rows() int {
 // eventually waits for what happens beside the webhook.
 func (w *world) eventually(what string, true func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if true() {
 			return
 		}

@@ -3,7 +3,6 @@ package githubtest
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -105,7 +104,7 @@ func (s *Server) operate(name string, in command) (any, bool) {
 	case "calls":
 		return s.Calls("", ""), true
 	case "violations":
-		return slices.Concat([]Violation{}, s.Violations()), true
+		return append([]Violation{}, s.Violations()...), true
 	default:
 		return nil, false
 	}
