@@ -150,43 +150,71 @@ func (in *inbound) round(ctx context.Context, offset int64) (int64, error) {
 	if err != nil {
 		return offset, err
 	}
-	for _, raw := range updates {
-		id, err := in.take(ctx, raw)
-		if err != nil {
+	for batch := in.decode(updates); len(batch) > 0; {
+		n := together(batch)
+		if err := in.commit(ctx, batch[:n]); err != nil {
 			return offset, err
 		}
-		offset = max(offset, id+1)
+		offset = max(offset, batch[n-1].ID+1)
+		batch = batch[n:]
 	}
 	return offset, nil
 }
 
-// take commits one update and returns its id. One that cannot be read, or that intake refuses, would be so again: it is
-// counted and left behind.
-func (in *inbound) take(ctx context.Context, raw json.RawMessage) (int64, error) {
-	var u models.Update
-	if err := json.Unmarshal(raw, &u); err != nil {
-		var numbered struct {
-			ID int64 `json:"update_id"`
+// decode reads updates. Of one that cannot be read only the number is left: it would be no more readable the next time.
+func (in *inbound) decode(raw []json.RawMessage) []models.Update {
+	updates := make([]models.Update, len(raw))
+	for i := range raw {
+		var u models.Update
+		if err := json.Unmarshal(raw[i], &u); err != nil {
+			var numbered struct {
+				ID int64 `json:"update_id"`
+			}
+			_ = json.Unmarshal(raw[i], &numbered)
+			u = models.Update{ID: numbered.ID}
+			in.metrics.Refused(office.Telegram, "unreadable")
+			in.log.Warn("an update of Telegram's cannot be read", "update", numbered.ID)
 		}
-		_ = json.Unmarshal(raw, &numbered)
-		in.metrics.Refused(office.Telegram, "unreadable")
-		in.log.Warn("an update of Telegram's cannot be read", "update", numbered.ID)
-		return numbered.ID, nil
+		updates[i] = u
 	}
-	var err error
-	switch {
-	case u.Message != nil:
-		err = in.receive(ctx, u.Message, adapters.Created)
-	case u.EditedMessage != nil:
-		err = in.receive(ctx, u.EditedMessage, adapters.Edited)
-	}
-	if code := fault.CodeOf(err); code == fault.Invalid || code == fault.Conflict {
-		err = nil // counted by intake
-	}
-	return u.ID, err
+	return updates
 }
 
-func (in *inbound) receive(ctx context.Context, m *models.Message, change adapters.Change) error {
+// together counts the updates at the head of a batch that make up one message: an album comes as a message for each of
+// its files, mostly in one batch.
+func together(batch []models.Update) int {
+	first := batch[0].Message
+	if first == nil || first.MediaGroupID == "" {
+		return 1
+	}
+	n := 1
+	for n < len(batch) && batch[n].Message != nil && batch[n].Message.MediaGroupID == first.MediaGroupID && batch[n].Message.Chat.ID == first.Chat.ID {
+		n++
+	}
+	return n
+}
+
+// commit takes in the updates of one message. What intake refuses it would refuse again: it is left behind.
+func (in *inbound) commit(ctx context.Context, updates []models.Update) error {
+	var err error
+	switch u := updates[0]; {
+	case u.Message != nil:
+		var rest []*models.Message
+		for _, more := range updates[1:] {
+			rest = append(rest, more.Message)
+		}
+		err = in.receive(ctx, u.Message, adapters.Created, rest)
+	case u.EditedMessage != nil:
+		err = in.receive(ctx, u.EditedMessage, adapters.Edited, nil)
+	}
+	if code := fault.CodeOf(err); code == fault.Invalid || code == fault.Conflict {
+		return nil // counted by intake
+	}
+	return err
+}
+
+// receive hands a message to intake, with the further files of its album.
+func (in *inbound) receive(ctx context.Context, m *models.Message, change adapters.Change, album []*models.Message) error {
 	switch {
 	case m.MigrateToChatID != 0:
 		return in.moved(ctx, m.Chat.ID, m.MigrateToChatID)
@@ -208,6 +236,12 @@ func (in *inbound) receive(ctx context.Context, m *models.Message, change adapte
 	}
 	if !said {
 		return nil
+	}
+	for _, more := range album {
+		me.join(&made, more)
+	}
+	if len(album) > 0 && isPrivate(m) {
+		made.Addressed = adapters.DirectMessage // pictures alone are a question there
 	}
 	in.remember(ctx, m.From)
 	_, err = in.gateway.Receive(ctx, made)

@@ -64,6 +64,22 @@ func (me identity) message(m *models.Message, change adapters.Change, first stri
 	return made, true, err
 }
 
+// join adds a further file of an album, and what is said about it.
+func (me identity) join(made *adapters.Message, m *models.Message) {
+	made.Attachments = append(made.Attachments, attachments(m)...)
+	said := me.text(m)
+	if said == "" {
+		return
+	}
+	if made.Text != "" {
+		said = made.Text + "\n" + said
+	}
+	made.Text = said
+	if reason := me.addressed(m); made.Addressed == adapters.NotAddressed || made.Addressed == adapters.Ambient {
+		made.Addressed = reason
+	}
+}
+
 func isPrivate(m *models.Message) bool { return m.Chat.Type == models.ChatTypePrivate }
 
 // repliedTo is the message that somebody chose to reply to. In a topic, every message without one replies to the topic's
@@ -122,6 +138,7 @@ var reasons = []struct {
 	holds  func(identity, *models.Message) bool
 }{
 	{adapters.NotAddressed, identity.meantForAnotherBot},
+	{adapters.NotAddressed, func(_ identity, m *models.Message) bool { return m.MediaGroupID != "" && m.Caption == "" }}, // a file of an album
 	{adapters.DirectMessage, func(_ identity, m *models.Message) bool { return isPrivate(m) }},
 	{adapters.Mention, identity.mentioned},
 	{adapters.Reply, identity.answered},

@@ -215,3 +215,33 @@ func TestPrivacyModeHidesTalkFromTheBot(t *testing.T) {
 		t.Errorf("%d messages came in", n)
 	}
 }
+
+func TestAnAlbumIsOneMessage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, telegramtest.Options{})
+	photo := func(chat int64, album, caption string) string {
+		return itoa(r.telegram.Say(telegramtest.Said{Chat: chat, From: ann, Album: album, Text: caption, Media: &telegramtest.Media{Kind: "photo", Content: []byte("x")}}))
+	}
+	first := photo(ann, "a1", "")
+	photo(ann, "a1", "compare them")
+	photo(ann, "a1", "")
+	other := photo(ann, "a2", "these, too")
+	photo(ann, "a2", "")
+	mute := photo(ann, "a3", "")
+	photo(ann, "a3", "")
+	r.listen()
+	m := r.got(ann, first)
+	if len(m.Attachments) != 3 || m.Text != "compare them" || m.Addressed != adapters.DirectMessage {
+		t.Errorf("the album is %d files, %q, %s", len(m.Attachments), m.Text, m.Addressed)
+	}
+	if m := r.got(ann, other); len(m.Attachments) != 2 || m.Text != "these, too" {
+		t.Errorf("the other is %d files, %q", len(m.Attachments), m.Text)
+	}
+	if m := r.got(ann, mute); len(m.Attachments) != 2 || m.Addressed != adapters.DirectMessage {
+		t.Errorf("one without a word is %d files, %s", len(m.Attachments), m.Addressed)
+	}
+	late := r.got(ann, photo(ann, "a3", "")) // a file that comes by itself asks for nothing
+	if late.Addressed != adapters.NotAddressed || len(late.Attachments) != 1 || len(r.all()) != 4 {
+		t.Errorf("a late file: %s; %d messages in all", late.Addressed, len(r.all()))
+	}
+}

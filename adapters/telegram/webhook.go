@@ -3,6 +3,7 @@ package telegram
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -50,7 +51,7 @@ func (in *inbound) serveUpdate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the update did not arrive whole", http.StatusBadRequest)
 		return
 	}
-	if _, err := in.take(r.Context(), body); err != nil {
+	if err := in.commit(r.Context(), in.decode([]json.RawMessage{body})); err != nil {
 		in.log.Warn("an update of Telegram's is not taken in yet", "code", fault.CodeOf(err))
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 		return
