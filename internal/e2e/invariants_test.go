@@ -36,10 +36,10 @@ func (w *world) settled() {
 
 // faults are statements that find what must never be, whatever happened: each returns a sentence per fault.
 var faults = map[string]string{
-	"one run per message": `
+	"one run per message and attempt": `
 		SELECT m.message_id || ' has ' || count(r.id) || ' runs' FROM chat_log m LEFT JOIN runs r
 			ON r.office_key = m.office_key AND r.trigger_message_id = m.message_id
-		WHERE m.kind = 'message' AND m.author_kind = 'human' AND m.newest GROUP BY m.message_id HAVING count(r.id) <> 1`,
+		WHERE m.kind = 'message' AND m.author_kind = 'human' AND m.newest GROUP BY m.message_id HAVING count(r.id) <> coalesce(max(r.attempt), 1)`,
 	"one final answer per run": `
 		SELECT r.id || ' (' || r.outcome || ') has ' || count(d.key) || ' final messages' FROM runs r LEFT JOIN deliveries d
 			ON d.run_id = r.id AND d.cause_message_id IS NULL AND d.state = 'final'
@@ -50,13 +50,14 @@ var faults = map[string]string{
 	"an answer is in the chat log once": `
 		SELECT r.id || ' is logged ' || count(m.id) || ' times' FROM runs r LEFT JOIN chat_log m
 			ON m.run_id = r.id AND m.kind = 'answer' AND m.cause_message_id = r.trigger_message_id
-		WHERE r.outcome = 'answered' GROUP BY r.id HAVING count(m.id) <> 1`,
+		WHERE r.outcome = 'answered' AND r.trigger <> 'command' GROUP BY r.id HAVING count(m.id) <> 1`,
 	"each message once in its session": `
-		SELECT session_id || ' holds ' || message_id || ' ' || count(*) || ' times' FROM entries
-		WHERE message_id IS NOT NULL GROUP BY session_id, message_id HAVING count(*) <> 1`,
+		SELECT session_id || ' holds ' || message_id || ' ' || count(*) || ' times' FROM entries e
+		WHERE message_id IS NOT NULL GROUP BY session_id, message_id
+		HAVING count(*) <> greatest(1, (SELECT count(*) FROM runs r WHERE r.session_id = e.session_id AND r.trigger_message_id = e.message_id))`,
 	"each run's message in its session": `
 		SELECT r.id || ' has no prompt' FROM runs r
-		WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.run_id = r.id AND e.kind = 'prompt' AND e.session_id = r.session_id)`,
+		WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.run_id = r.id AND e.slot = 'prompt' AND e.session_id = r.session_id)`,
 	"entries without gaps": `
 		SELECT session_id || ' has ' || count(*) || ' entries up to ' || max(seq) FROM entries
 		GROUP BY session_id HAVING count(*) <> max(seq) OR min(seq) <> 1`,
