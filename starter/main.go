@@ -71,7 +71,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		cli.devCommand(), cli.serveCommand(), cli.askCommand(), cli.doctorCommand(), cli.migrateCommand(),
-		cli.officeCommand(), cli.sessionCommand(), cli.runCommand(), cli.accessCommand(), cli.pruneCommand(), cli.deployCommand(), cli.historyCommand(), cli.logCommand(), cli.memoryCommand(),
+		cli.officeCommand(), cli.sessionCommand(), cli.runCommand(), cli.accessCommand(), cli.pruneCommand(), cli.deployCommand(), cli.historyCommand(), cli.scheduleCommand(), cli.logCommand(), cli.memoryCommand(),
 	)
 	return root
 }

@@ -55,6 +55,7 @@ func (r *logReader) read(ctx context.Context, file *os.File, each func(store.Cha
 	var log chatLog
 	digest := sha256.New()
 	lines := newLineReader(io.TeeReader(file, digest))
+	defer lines.done()
 	for n := 0; ; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
 			return log, ctx.Err()

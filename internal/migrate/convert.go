@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -353,13 +352,35 @@ func (l *leftover) takeBlocks(content gjson.Result) {
 	})
 }
 
-// suspicious finds what may be a number that the database cannot hold.
-var suspicious = regexp.MustCompile(`[0-9]{1000}|[eE][+-]?[0-9]{4}`)
+// suspicious tells whether there may be a number that the database cannot hold: one of a thousand digits, or with an
+// exponent of four.
+func suspicious(value []byte) bool {
+	digits := 0
+	for i, c := range value {
+		if c < '0' || c > '9' {
+			digits = 0
+			continue
+		}
+		digits++
+		if digits == 1000 {
+			return true
+		}
+		if at := i - 4; digits == 4 && at >= 0 {
+			if at > 0 && (value[at] == '+' || value[at] == '-') {
+				at--
+			}
+			if value[at] == 'e' || value[at] == 'E' {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // raw is a value as the database can keep it. One that holds a number of thousands of digits is kept as text.
 func raw(v gjson.Result) json.RawMessage {
 	kept := text.StorableJSON([]byte(v.Raw))
-	if !suspicious.Match(kept) {
+	if !suspicious(kept) {
 		return kept
 	}
 	decoder := json.NewDecoder(bytes.NewReader(kept))
@@ -369,7 +390,7 @@ func raw(v gjson.Result) json.RawMessage {
 		if err != nil {
 			return kept
 		}
-		if number, is := token.(json.Number); is && suspicious.MatchString(number.String()) {
+		if number, is := token.(json.Number); is && suspicious([]byte(number)) {
 			quoted, _ := json.Marshal(string(kept)) // a valid string always encodes
 			return quoted
 		}

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,6 +45,7 @@ func (x *index) emit(ctx context.Context, file *os.File, match matcher, how deta
 	for _, kept := range x.keepers {
 		e.kept[kept] = 0
 	}
+	defer e.in.done()
 	for i, at := range x.order {
 		if i%512 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -213,7 +213,7 @@ func (e *emitter) read(offset int64) (gjson.Result, error) {
 			return gjson.Result{}, err
 		}
 		if e.in.in == nil {
-			e.in.in = bufio.NewReaderSize(e.file, 256<<10)
+			e.in.in = borrow(e.file)
 		} else {
 			e.in.in.Reset(e.file)
 		}

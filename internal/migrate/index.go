@@ -127,6 +127,7 @@ func readIndex(ctx context.Context, file *os.File, check func(gjson.Result, reco
 	x.keepers, x.floors, x.compacted, x.reset = map[int32]int32{}, map[int32]time.Time{}, -1, -1
 	digest := sha256.New()
 	lines := newLineReader(io.TeeReader(file, digest))
+	defer lines.done()
 	if err := x.readLines(ctx, lines); err != nil {
 		return nil, err
 	}

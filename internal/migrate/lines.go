@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // maxLine bounds one record, in bytes. The largest that 0.5.3 writes is a prompt with pictures, of which providers take
@@ -33,7 +34,25 @@ type lineReader struct {
 }
 
 func newLineReader(in io.Reader) *lineReader {
-	return &lineReader{in: bufio.NewReaderSize(in, 256<<10)}
+	return &lineReader{in: borrow(in)}
+}
+
+// buffers are shared: an installation has thousands of small files, each read several times.
+var buffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 256<<10) }}
+
+func borrow(in io.Reader) *bufio.Reader {
+	buffer := buffers.Get().(*bufio.Reader)
+	buffer.Reset(in)
+	return buffer
+}
+
+// done gives the buffer back.
+func (r *lineReader) done() {
+	if r.in != nil {
+		r.in.Reset(nil)
+		buffers.Put(r.in)
+		r.in = nil
+	}
 }
 
 // next returns the next line that is not blank; io.EOF at the end, errTooLong (with the line's number and offset) for

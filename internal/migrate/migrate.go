@@ -5,13 +5,17 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
@@ -238,18 +242,58 @@ func (p *planner) execute(ctx context.Context) error {
 	if err := p.installationSettings(ctx); err != nil {
 		return err
 	}
-	for _, c := range p.conversations {
-		if !c.dirty {
-			continue
-		}
-		if err := p.importOffice(ctx, c, &done); err != nil {
-			return fmt.Errorf("%s: %w", c.key, err)
-		}
+	if err := p.importOffices(ctx, &done); err != nil {
+		return err
 	}
 	if err := p.importSchedules(ctx); err != nil {
 		return err
 	}
 	return p.Store.FinishImport(ctx, p.source())
+}
+
+// How many conversations are moved at once, and how many of their sessions for each processor: one waits for the disk
+// or the database while others work.
+const (
+	officesAtOnce  = 4
+	sessionsPerCPU = 2
+)
+
+func (p *planner) importOffices(ctx context.Context, done *atomic.Int64) error {
+	p.slots = make(chan struct{}, sessionsPerCPU*runtime.NumCPU())
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(officesAtOnce)
+	for _, c := range p.conversations {
+		if !c.dirty {
+			continue
+		}
+		group.Go(func() error {
+			if err := p.importOffice(ctx, c, done); err != nil {
+				return fmt.Errorf("%s: %w", c.key, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// each does something about every session of a conversation that is in or comes in, several at once.
+func (p *planner) each(ctx context.Context, c *conversation, do func(ctx context.Context, i int, f *sessionFile) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, f := range c.files {
+		if f.state != toImport && f.state != imported {
+			continue
+		}
+		select {
+		case p.slots <- struct{}{}:
+		case <-ctx.Done():
+			return errors.Join(group.Wait(), ctx.Err())
+		}
+		group.Go(func() error {
+			defer func() { <-p.slots }()
+			return do(ctx, i, f)
+		})
+	}
+	return group.Wait()
 }
 
 func (p *planner) nothingToDo() bool {

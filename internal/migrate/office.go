@@ -2,15 +2,12 @@ package migrate
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/session"
@@ -143,27 +140,17 @@ func (p *planner) importSettings(ctx context.Context, c *conversation) error {
 	return nil
 }
 
-// importSessions imports a conversation's sessions, several at once: their order does not matter.
+// importSessions imports a conversation's sessions. Their order does not matter.
 func (p *planner) importSessions(ctx context.Context, c *conversation, log *knownLog, done *atomic.Int64) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.NumCPU())
-	for i, f := range c.files {
-		if f.state != toImport && f.state != imported {
-			continue
+	return p.each(ctx, c, func(ctx context.Context, i int, f *sessionFile) error {
+		if f.state == toImport {
+			if err := p.importSession(ctx, c, f, c.next(i), log); err != nil {
+				return fmt.Errorf("%s: %w", f.path, err)
+			}
 		}
-		group.Go(func() error {
-			var err error
-			if f.state == toImport {
-				err = p.importSession(ctx, c, f, c.next(i), log)
-			}
-			if err != nil {
-				return errors.Join(errors.New(f.path), err)
-			}
-			done.Add(f.size)
-			return nil
-		})
-	}
-	return group.Wait()
+		done.Add(f.size)
+		return nil
+	})
 }
 
 // next is the generation of a session key that followed a file's; nil for the newest.

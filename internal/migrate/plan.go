@@ -30,6 +30,8 @@ type planner struct {
 	schedules     []*eventFile
 	global        *settingsFile
 
+	slots chan struct{} // one for each session that is read at a time
+
 	mu       sync.Mutex
 	problems []Problem
 	repairs  int

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/geminixiang/mikan/internal/store"
 )
@@ -20,20 +17,12 @@ func (p *planner) verify(ctx context.Context, c *conversation, log *knownLog) er
 	if c.verified() {
 		return nil
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.NumCPU())
-	for _, f := range c.files {
-		if f.state != toImport && f.state != imported {
-			continue
+	return p.each(ctx, c, func(ctx context.Context, _ int, f *sessionFile) error {
+		if err := p.verifySession(ctx, f, log); err != nil {
+			return fmt.Errorf("%s is not in the database as it is in the file: %w", f.path, err)
 		}
-		group.Go(func() error {
-			if err := p.verifySession(ctx, f, log); err != nil {
-				return fmt.Errorf("%s is not in the database as it is in the file: %w", f.path, err)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+		return nil
+	})
 }
 
 // verified tells whether an earlier run held everything of an office against its files.

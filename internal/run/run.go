@@ -15,6 +15,7 @@ import (
 const (
 	WorkflowType       = "Run"
 	MemoryWorkflowType = "CaptureMemory"
+	FireWorkflowType   = "FireSchedule"
 	WakeSignal         = "wake" // content-free: something may have changed in Postgres
 	DefaultQueue       = "mikan"
 )
@@ -129,3 +130,18 @@ type Input struct {
 	RunID      string `json:"run,omitempty"`
 	Step       int    `json:"step,omitempty"`
 }
+
+// FireInput starts an execution of the FireSchedule workflow. The task's text stays in the database.
+type FireInput struct {
+	ScheduleID string `json:"schedule"`
+}
+
+// ScheduleID is what Temporal calls a schedule of mikan's.
+func ScheduleID(id string) string { return schedulePrefix + id }
+
+// ParseScheduleID reads the schedule out of Temporal's name for it; false for a schedule of somebody else's.
+func ParseScheduleID(temporalID string) (string, bool) {
+	return strings.CutPrefix(temporalID, schedulePrefix)
+}
+
+const schedulePrefix = "mikan-"

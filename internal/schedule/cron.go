@@ -34,11 +34,17 @@ func parse(expression, zone string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%q is no cron expression of five fields, or six with seconds first", expression)
 	}
-	if spec, ok := parsed.(*cron.SpecSchedule); ok {
-		spec.Location = location
-	}
-	return parsed, nil
+	return zoned{parsed, location}, nil
 }
+
+// zoned reads a schedule in a zone.
+type zoned struct {
+	cron.Schedule
+	zone *time.Location
+}
+
+// Next implements cron.Schedule.
+func (z zoned) Next(after time.Time) time.Time { return z.Schedule.Next(after.In(z.zone)) }
 
 // Next is the first time after a moment that an expression fires in its zone; zero when there is none within five years.
 func Next(expression, zone string, after time.Time) (time.Time, error) {

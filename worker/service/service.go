@@ -21,6 +21,7 @@ import (
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/sandbox"
+	"github.com/geminixiang/mikan/internal/schedule"
 	"github.com/geminixiang/mikan/internal/secret"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/tool"
@@ -95,6 +96,11 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		var background sync.WaitGroup
 		background.Go(func() { o.Platforms.Sweeper.Run(ctx) })
 		background.Go(func() { (&history.Indexer{Store: o.Backend.Store, Log: o.Backend.Log}).Run(ctx) })
+		if c.ServeQueues != config.QueuesTools {
+			background.Go(func() {
+				(&schedule.Keeper{Store: o.Backend.Store, Client: o.Backend.Client, Queue: c.TaskQueue, Waker: o.Backend.Dispatcher, Log: o.Backend.Log}).Run(ctx)
+			})
+		}
 		background.Wait()
 	}()
 	return s, nil
@@ -141,21 +147,24 @@ func options(o Options, concurrent int) worker.Options {
 
 // Set is every activity with its dependencies.
 type Set struct {
-	Sessions *activities.Sessions
-	Model    *activities.Model
-	Tools    *activities.Tools
-	Answers  *activities.Answers
-	Captures *activities.Captures
-	Memory   *activities.MemoryFiles
+	Sessions  *activities.Sessions
+	Model     *activities.Model
+	Tools     *activities.Tools
+	Answers   *activities.Answers
+	Schedules *activities.Schedules
+	Captures  *activities.Captures
+	Memory    *activities.MemoryFiles
 }
 
 // RegisterMain registers what the main queue serves.
 func RegisterMain(r worker.Registry, set Set) {
 	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: run.WorkflowType})
 	r.RegisterWorkflowWithOptions(workflows.CaptureMemory, workflow.RegisterOptions{Name: run.MemoryWorkflowType})
+	r.RegisterWorkflowWithOptions(workflows.FireSchedule, workflow.RegisterOptions{Name: run.FireWorkflowType})
 	r.RegisterActivityWithOptions(set.Sessions, activity.RegisterOptions{})
 	r.RegisterActivityWithOptions(set.Model, activity.RegisterOptions{})
 	r.RegisterActivityWithOptions(set.Answers, activity.RegisterOptions{})
+	r.RegisterActivityWithOptions(set.Schedules, activity.RegisterOptions{})
 	r.RegisterActivityWithOptions(set.Captures, activity.RegisterOptions{})
 }
 
@@ -192,6 +201,7 @@ func assemble(ctx context.Context, o Options) (Set, error) {
 	if c.ServeQueues != config.QueuesMain {
 		set.Model.Workspace = workspace
 	}
+	set.Schedules = &activities.Schedules{Store: s, Waker: o.Backend.Dispatcher}
 	set.Captures = &activities.Captures{
 		Store: s, Providers: providers, Secrets: redactor, Info: set.Model.Info, Metrics: o.Metrics, Log: o.Backend.Log,
 	}
