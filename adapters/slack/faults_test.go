@@ -13,7 +13,7 @@ import (
 
 // slowly is an answer whose pieces come one by one, so that it is drawn while it grows.
 func slowly(text string) llmtest.Script {
-	return llmtest.Always(llmtest.Reply{Parts: []llmtest.Part{llmtest.Text("%s", text)}, Between: 60 * time.Millisecond})
+	return llmtest.Always(llmtest.Reply{Parts: []llmtest.Part{llmtest.Text("%s", text)}, Between: 500 * time.Millisecond})
 }
 
 var poem = strings.TrimSpace(strings.Repeat("roses are red and violets are blue ", 6))
@@ -88,8 +88,12 @@ func TestTheModelIsAskedWhileSlackAnswersNothing(t *testing.T) {
 	})
 	in.worker()
 	in.gateway()
+	in.eventually("the people are known", func() bool {
+		_, known, err := in.store.Person(t.Context(), "slack", in.slack.Team().ID, in.ann.ID)
+		return err == nil && known
+	})
 	in.inject(slacktest.Fault{Method: "*", Kind: slacktest.Slow, Latency: 5 * time.Minute})
-	in.mention(in.general.ID, "", "hello") // by somebody whom nobody knows yet, perhaps
+	in.mention(in.general.ID, "", "hello")
 	select {
 	case <-asked:
 	case <-time.After(time.Minute):
