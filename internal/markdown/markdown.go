@@ -12,4 +12,7 @@
 //	for _, part := range markdown.Split(answer, markdown.FitsSlack(o)) {
 //		post(markdown.Slack(part, o))
 //	}
+//
+// and of one that is still growing, markdown.Slack(markdown.Draft(answer), o). What is read of HTML is "<br>"; the rest
+// is text. Images are links: nothing is loaded from an address that a model wrote unless somebody follows it.
 package markdown

@@ -9,7 +9,7 @@ import (
 	"github.com/geminixiang/mikan/internal/markdown"
 )
 
-var rounds = flag.Int("rounds", 600, "random texts to try")
+var rounds = flag.Int("rounds", 300, "random texts to try")
 
 var first = flag.Int("first", 0, "the first seed of random texts")
 

@@ -125,7 +125,7 @@ func slack(source string, o SlackOptions) (SlackMessage, slackSize) {
 			size.blocks++
 			size.rows = max(size.rows, len(b.Rows))
 			size.cells += cells
-			size.text += cells
+			size.text += cells + 4*len(b.Rows)*len(b.Columns) // as SlackText has it, with bars
 		case SlackRichText:
 			elements, n := slackRich(group)
 			m.Blocks = append(m.Blocks, SlackBlock{Type: SlackRichText, Elements: elements})

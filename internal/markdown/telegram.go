@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // Telegram's limits (core.telegram.org/bots/api, sendMessage; core.telegram.org/api/entities).
@@ -88,15 +87,12 @@ func uncoded(runs []run) []run {
 	return out
 }
 
-// telegramNotifies tells whether Telegram takes a name for a username. It finds them in any text but code and
-// addresses.
-func telegramNotifies(before rune, name string, in *link) bool {
+// telegramNotifies tells whether Telegram takes a name for a username. It finds them in any text but code. An
+// address with a joiner in it becomes a link to the address without.
+func telegramNotifies(before rune, name string, _ *link) bool {
 	n := 0
 	for n < len(name) && (isAlnum(name[n]) || name[n] == '_') {
 		n++
-	}
-	if in != nil && in.auto && before < utf8.RuneSelf && strings.ContainsRune("/.-=?&+:~%#", before) {
-		return false // within an address, which it would change
 	}
 	return n >= 3 && !(unicode.IsLetter(before) || unicode.IsDigit(before) || before == '_')
 }

@@ -321,7 +321,7 @@ func pinged(platform, source string) string {
 				return e.URL
 			}
 		}
-		return pings[platform].FindString(regexp.MustCompile(`(?i)\b(?:https?://|www\.)\S+`).ReplaceAllString(string(utf16.Decode(all)), " "))
+		return pings[platform].FindString(string(utf16.Decode(all)))
 	}
 }
 
@@ -459,7 +459,7 @@ func TestAnUnfinishedTextIsRendered(t *testing.T) {
 		if len(text) > 2000 {
 			text = text[:2000]
 		}
-		for cut := 0; cut <= len(text); cut += 1 + len(text)/20 {
+		for cut := 0; cut <= len(text); cut += 1 + len(text)/12 {
 			for _, p := range platforms() {
 				part := text[:cut]
 				if !p.fits(part) {
