@@ -301,7 +301,7 @@ func (s *Store) EndCapture(ctx context.Context, runID string, end CaptureEnding)
 
 // NoteCapture keeps what an operator should know about a failure of a capture that may still succeed.
 func (s *Store) NoteCapture(ctx context.Context, runID string, code fault.Code, what string) error {
-	_, err := s.exec(ctx, "capture_note", `UPDATE captures SET error_code = $2, error_text = $3 WHERE run_id = $1 AND state <> 'ended'`,
+	_, err := s.exec(ctx, "note", `UPDATE captures SET error_code = $2, error_text = $3 WHERE run_id = $1 AND state <> 'ended'`,
 		runID, string(code), text.Storable(what))
 	return translate(err)
 }
