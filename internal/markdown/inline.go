@@ -248,6 +248,9 @@ func (w *inlineWriter) link(runs []run, open style, l *link) string {
 	}
 	label := inner.write(runs, open, l, '[', ']')
 	w.marked = w.marked || inner.marked
+	if strings.TrimSpace(visible(runs)) == "" { // would be shown as its address
+		return label
+	}
 	return "[" + label + "](" + w.destination(l.dest) + ")"
 }
 
