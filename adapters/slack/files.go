@@ -148,7 +148,7 @@ func (a *Adapter) refuseForeignHosts(to *http.Request, via []*http.Request) erro
 
 // Upload posts a file where the answer goes, and returns the file's id.
 func (a *Adapter) Upload(ctx context.Context, m adapters.Outgoing, u adapters.Upload) (string, error) {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil {
 		return "", err
 	}

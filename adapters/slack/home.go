@@ -44,8 +44,12 @@ func (in *inbound) openHome(me identity, user string) {
 		shown := ""
 		for until := time.Now().Add(homeFor); time.Now().Before(until); {
 			runs, err := in.Store.OpenRunsOf(ctx, string(office.Slack), user, homeRuns)
+			var schedules []store.Schedule
 			if err == nil {
-				err = in.publishHome(ctx, me, user, homeOf(runs, time.Now()), &shown)
+				schedules, err = in.Store.SchedulesOf(ctx, string(office.Slack), user, homeRuns)
+			}
+			if err == nil {
+				err = in.publishHome(ctx, me, user, append(homeOf(runs, time.Now()), planned(schedules)...), &shown)
 			}
 			if err != nil && ctx.Err() == nil {
 				in.Log.Warn("the App Home was not drawn", "error", err)
@@ -102,6 +106,23 @@ func homeOf(runs []store.OpenRun, now time.Time) []sdk.Block {
 	if len(runs) == 0 {
 		blocks = append(blocks, sdk.NewSectionBlock(sdk.NewTextBlockObject(sdk.MarkdownType,
 			"Nothing at the moment. Write to me in *Messages*, or mention me in a channel.", false, false), nil, nil))
+	}
+	return blocks
+}
+
+// planned shows the schedules that somebody made.
+func planned(schedules []store.Schedule) []sdk.Block {
+	if len(schedules) == 0 {
+		return nil
+	}
+	blocks := []sdk.Block{sdk.NewHeaderBlock(sdk.NewTextBlockObject(sdk.PlainTextType, "What is scheduled", false, false))}
+	for _, s := range schedules {
+		when := "`" + s.Cron + "`, " + s.Zone
+		if s.At != nil {
+			when = fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", s.At.Unix(), s.At.UTC().Format(time.RFC3339))
+		}
+		line := "*" + escape(text.Clip(strings.Join(strings.Fields(s.Text), " "), 150)) + "*\n" + when
+		blocks = append(blocks, sdk.NewSectionBlock(sdk.NewTextBlockObject(sdk.MarkdownType, line, false, false), nil, nil))
 	}
 	return blocks
 }

@@ -60,8 +60,8 @@ var (
 	setStatus   = tier("assistant.threads.setStatus", 600, 100, 0)
 	setPrompts  = tier("assistant.threads.setSuggestedPrompts", 100, 20, 0)
 	setTitle    = tier("assistant.threads.setTitle", 100, 20, 0)
-	addSign     = tier("reactions.add", 50, 20, 0)
 	removeSign  = tier("reactions.remove", 20, 10, 0)
+	addSign     = method{name: "reactions.add", limit: rate.Limit{PerMinute: 8, Burst: 9}} // fewer than can be taken off
 	publishHome = tier("views.publish", 100, 20, 0)
 	uploadURL   = tier("files.getUploadURLExternal", 100, 20, 0)
 	uploadEnd   = tier("files.completeUploadExternal", 100, 20, 0)

@@ -29,7 +29,7 @@ func (*Adapter) Split(answer string) []string {
 
 // Post sends a message: one call. A message that grows in a thread is streamed.
 func (a *Adapter) Post(ctx context.Context, m adapters.Outgoing) (string, error) {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +75,7 @@ func (a *Adapter) whisper(ctx context.Context, to terms, m adapters.Outgoing) (s
 
 // Edit shows the whole text anew.
 func (a *Adapter) Edit(ctx context.Context, messageID string, m adapters.Outgoing) error {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (a *Adapter) update(ctx context.Context, to terms, messageID string, m adap
 
 // Delete takes a message back.
 func (a *Adapter) Delete(ctx context.Context, messageID string, m adapters.Outgoing) error {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ const lookBack = 30 * time.Second
 // FindDelivery reads the thread, or the channel, since the intent. A message of ours is known by the key in its metadata.
 // A stream has no metadata until it is stopped: our first message in the thread since the intent that has no key is one.
 func (a *Adapter) FindDelivery(ctx context.Context, m adapters.Outgoing, since time.Time) (string, bool, error) {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil || to.OnlyFor != "" {
 		return "", false, err // ephemeral messages are in no history
 	}
@@ -261,16 +261,25 @@ func cutEscaped(escaped string, most int) string {
 	return head + "…"
 }
 
-func termsOf(m adapters.Outgoing) (terms, error) {
+// termsOf reads where a message goes. What nobody asked for by a message, a scheduled run for instance, has no terms: it
+// goes to the conversation's top level.
+func (a *Adapter) termsOf(ctx context.Context, m adapters.Outgoing) (terms, error) {
 	var to terms
-	if err := json.Unmarshal(m.Reply, &to); err != nil {
+	if err := json.Unmarshal(m.Reply, &to); err != nil && len(m.Reply) > 0 {
 		return terms{}, fault.Wrap(fault.Invalid, err, "the reply terms cannot be read")
 	}
-	if to.Channel == "" { // what was never asked for by a message: a scheduled run, a notice of the operator's
+	if to.Channel == "" {
 		to.Channel = m.Address.ConversationID
 	}
 	if to.Channel != m.Address.ConversationID {
 		return terms{}, fault.New(fault.Invalid, "the reply terms lead to another conversation")
+	}
+	if to.Team == "" {
+		me, err := a.identity(ctx)
+		if err != nil {
+			return terms{}, err
+		}
+		to.Team = me.Team
 	}
 	if m.OnlyFor != "" {
 		to.OnlyFor = m.OnlyFor

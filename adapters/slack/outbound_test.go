@@ -279,3 +279,17 @@ func TestASilentRunTakesItsStreamBack(t *testing.T) {
 		t.Errorf("left behind: %+v", got)
 	}
 }
+
+func TestWhatNobodyAskedForGoesToTheTopLevel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, slacktest.Options{}, config.SlackSettings{})
+	for _, reply := range []string{"", "{}"} {
+		m := adapters.Outgoing{Address: office.Address{Platform: office.Slack, ConversationID: r.general.ID}, SessionKey: r.general.ID + ":scheduled:s1:1", Key: "k" + reply, Markdown: "news", Reply: json.RawMessage(reply)}
+		id, err := r.adapter.Post(t.Context(), growing(m, "ne"))
+		r.must(err)
+		r.must(r.adapter.Edit(t.Context(), id, complete(m, "news")))
+		if v := find(r.shown(r.general.ID), id); v.ThreadTS != "" || v.Shown != "news" || v.Stream != nil {
+			t.Errorf("shown: %+v", v)
+		}
+	}
+}

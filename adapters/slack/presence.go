@@ -22,7 +22,7 @@ func (a *Adapter) Rest(ctx context.Context, m adapters.Outgoing) error {
 }
 
 func (a *Adapter) setStatus(ctx context.Context, m adapters.Outgoing, status string) error {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil || to.Thread == "" || to.OnlyFor != "" {
 		return err
 	}
@@ -36,16 +36,17 @@ func (a *Adapter) setStatus(ctx context.Context, m adapters.Outgoing, status str
 // hourglass is the reaction on a message that waits behind a run.
 const hourglass = "hourglass_flowing_sand"
 
-// Mark puts an hourglass on a message that waits. That a message was seen is told by the status.
+// Mark puts an hourglass on a message that waits, as long as the rates allow it. That a message was seen is told by the
+// status.
 func (a *Adapter) Mark(ctx context.Context, m adapters.Outgoing, mark adapters.Mark) error {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil || mark != adapters.MarkQueued || !isMessage(m.Cause) {
 		return err
 	}
-	err = a.limited(ctx, to.Team, addSign, "", rate.Final, func(ctx context.Context) error {
+	err = a.limited(ctx, to.Team, addSign, "", rate.Progress, func(ctx context.Context) error {
 		return a.api.AddReactionContext(ctx, hourglass, sdk.NewRefToMessage(to.Channel, m.Cause))
 	})
-	if said(err, "already_reacted", "message_not_found", "not_reactable") {
+	if said(err, "already_reacted", "message_not_found", "not_reactable", "too_many_reactions", "too_many_emoji") {
 		return nil
 	}
 	return err
@@ -53,7 +54,7 @@ func (a *Adapter) Mark(ctx context.Context, m adapters.Outgoing, mark adapters.M
 
 // Unmark takes it off.
 func (a *Adapter) Unmark(ctx context.Context, m adapters.Outgoing, mark adapters.Mark) error {
-	to, err := termsOf(m)
+	to, err := a.termsOf(ctx, m)
 	if err != nil || mark != adapters.MarkQueued || !isMessage(m.Cause) {
 		return err
 	}

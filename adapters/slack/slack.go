@@ -55,11 +55,13 @@ func New(c config.SlackConfig, settings config.SlackSettings, s adapters.Service
 		return nil, fault.New(fault.Invalid, "SLACK_API_URL is no address")
 	}
 	a := &Adapter{Services: s, config: c, replyMode: settings.ReplyMode, apiURL: endpoint}
-	a.http = &http.Client{
-		// One host answers everything, and a busy gateway posts to many channels at once.
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true},
-		CheckRedirect: a.refuseForeignHosts,
+	transport := &http.Transport{}
+	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
+		transport = standard.Clone()
 	}
+	transport.MaxIdleConnsPerHost = 64 // one host answers everything, and a busy gateway posts to many channels at once
+	transport.ResponseHeaderTimeout = time.Minute
+	a.http = &http.Client{Transport: transport, CheckRedirect: a.refuseForeignHosts}
 	a.api = sdk.New(c.BotToken.Reveal(), sdk.OptionAPIURL(c.APIURL), sdk.OptionAppLevelToken(c.AppToken.Reveal()), sdk.OptionHTTPClient(a.http))
 	a.people = newDirectory(s.Store)
 	a.channels = newChannels(s.Store)

@@ -158,9 +158,12 @@ func TestTheHomeShowsWhatRunsAndStopsIt(t *testing.T) {
 	in.eventually("the home says that nothing runs", func() bool { return strings.Contains(home(), "Nothing at the moment") })
 	in.mention(in.general.ID, "", "count the stars")
 	in.eventually("a run goes on", func() bool { return len(in.runs()) == 1 })
+	_, err := in.store.Pool().Exec(t.Context(), `INSERT INTO schedules (id, office_key, kind, cron, zone, text, author_id)
+		SELECT 's1', key, 'cron', '0 9 * * 1-5', 'Europe/Berlin', 'read the news', $1 FROM offices`, in.ann.ID)
+	in.must(err)
 	in.must(in.slack.OpenHome(in.ann.ID))
-	in.eventually("the home shows it", func() bool {
-		return strings.Contains(home(), "count the stars") && strings.Contains(home(), "[Stop]")
+	in.eventually("the home shows it, and what is scheduled", func() bool {
+		return strings.Contains(home(), "count the stars") && strings.Contains(home(), "[Stop]") && strings.Contains(home(), "read the news")
 	})
 	pressed, err := in.slack.Press(t.Context(), slacktest.Press{User: in.ann.ID, ActionID: "mikan_stop"})
 	in.must(err)

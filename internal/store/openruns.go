@@ -36,3 +36,12 @@ func (s *Store) OpenRunsOf(ctx context.Context, platform, authorID string, limit
 	open, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OpenRun])
 	return open, translate(err)
 }
+
+// SchedulesOf lists the schedules that somebody made on a platform and that fire, oldest first.
+func (s *Store) SchedulesOf(ctx context.Context, platform, authorID string, limit int) ([]Schedule, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+scheduleColumns+` FROM schedules
+		WHERE author_id = $2 AND state = 'active' AND office_key IN (SELECT key FROM offices WHERE platform = $1)
+		ORDER BY created_at, id LIMIT $3`, platform, authorID, limit)
+	return collect(rows, err, scanSchedule)
+}
