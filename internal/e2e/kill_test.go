@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,6 +45,27 @@ func moments(t testing.TB) *rand.Rand {
 // talkative is a model that takes its time, so that a random moment is likely to fall into its answer.
 func talkative() llmtest.Script {
 	return llmtest.Echo(llmtest.EchoOptions{Between: 40 * time.Millisecond})
+}
+
+// unreliable is talkative, but for one call in seven: it is overloaded, limits the rate, or loses the connection in the
+// middle of its answer.
+func unreliable() llmtest.Script {
+	talk := talkative()
+	return func(r llmtest.Request) llmtest.Reply {
+		switch r.Number % 21 {
+		case 5:
+			return llmtest.Fail(529, "overloaded_error", "overloaded")
+		case 12:
+			reply := llmtest.Fail(429, "rate_limit_error", "slow down")
+			reply.Header = http.Header{"Retry-After": {"1"}}
+			return reply
+		case 19:
+			reply := talk(r)
+			reply.Ending = llmtest.EndCut
+			return reply
+		}
+		return talk(r)
+	}
 }
 
 // traffic keeps conversations busy until it is told to stop.
@@ -180,7 +202,7 @@ func (w *world) stackWith(durability devstack.Durability) string {
 
 func TestKillsOfSeparateProcessesLoseAndRepeatNothing(t *testing.T) {
 	t.Parallel()
-	w := bareWorld(t, talkative())
+	w := bareWorld(t, unreliable())
 	random := moments(t)
 	servers := w.ownStack()
 	w.migrate()
@@ -191,7 +213,7 @@ func TestKillsOfSeparateProcessesLoseAndRepeatNothing(t *testing.T) {
 	for n := range kills(t) {
 		time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second)))) // a random moment
 		killed := time.Now()
-		what := []string{"worker", "worker", "gateway", "temporal", "postgres", "both workers"}[random.IntN(6)]
+		what := []string{"worker", "worker", "gateway", "temporal", "postgres", "both workers", "freeze"}[random.IntN(7)]
 		which := random.IntN(2)
 		switch what {
 		case "worker":
@@ -207,6 +229,10 @@ func TestKillsOfSeparateProcessesLoseAndRepeatNothing(t *testing.T) {
 		case "gateway":
 			gateways[which].kill()
 			gateways[which] = w.gateway()
+		case "freeze": // for less or more than its heartbeats may stay away
+			workers[which].signal(syscall.SIGSTOP)
+			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
+			workers[which].signal(syscall.SIGCONT)
 		default:
 			killServer(t, servers, what)
 		}
