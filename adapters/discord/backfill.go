@@ -35,11 +35,27 @@ type gaps struct {
 	mu       sync.Mutex
 	all      bool // a session has begun: no channel was looked at yet
 	channels map[string]bool
+	left     map[string]string // by channel, the first message that was left while no channel was looked at
+	heard    map[string]bool   // places of which something is recorded
 	noted    time.Time
 	slots    chan struct{}
 }
 
-func newGaps() *gaps { return &gaps{channels: map[string]bool{}, slots: make(chan struct{}, abreast)} }
+func newGaps() *gaps {
+	return &gaps{channels: map[string]bool{}, left: map[string]string{}, heard: map[string]bool{}, slots: make(chan struct{}, abreast)}
+}
+
+func (g *gaps) met(channelID string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.heard[channelID]
+}
+
+func (g *gaps) meet(channelID string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.heard[channelID] = true
+}
 
 func (g *gaps) open(channelID string) bool {
 	g.mu.Lock()
@@ -55,25 +71,26 @@ func (g *gaps) set(channelID string) {
 
 // leave tells whether a new message is to be left to the backfill of its channel. While it is not known yet which
 // channels have a gap, every channel with something new is one of them.
-func (g *gaps) leave(channelID string) bool {
+func (g *gaps) leave(channelID, messageID string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.all {
-		g.channels[channelID] = true
+	if _, marked := g.left[channelID]; g.all && !marked {
+		g.left[channelID] = messageID
 	}
-	return g.channels[channelID]
+	return g.all || g.channels[channelID]
 }
 
-// look ends the time in which it is not known which channels have a gap, and adds those that do.
-func (g *gaps) look(found map[string]string, otherwise string) map[string]string {
+// look ends the time in which it is not known which channels have a gap. Those found have one, and those in which
+// something was left: of a channel that mikan has read nothing of, what was left is where reading begins.
+func (g *gaps) look(found map[string]string) map[string]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.all = false
-	for id := range g.channels {
+	for id, first := range g.left {
 		if _, ok := found[id]; !ok {
-			found[id] = otherwise
+			found[id] = previous(first)
 		}
 	}
+	g.all, g.left = false, map[string]string{}
 	for id := range found {
 		g.channels[id] = true
 	}
@@ -140,7 +157,7 @@ func (c *connection) catchUp(ctx context.Context, complete <-chan struct{}, bega
 	if err != nil {
 		return
 	}
-	for id, from := range c.gaps.look(c.withNews(known, began), idAt(began.Add(-margin))) {
+	for id, from := range c.gaps.look(c.withNews(known, began)) {
 		c.lanes.put(ctx, id, func(ctx context.Context) { c.backfill(ctx, id, from) })
 	}
 	if _, started := known[""]; !started {
@@ -229,7 +246,11 @@ func (c *connection) backfill(ctx context.Context, channelID, from string) {
 		return
 	}
 	for {
-		page, err := c.history(ctx, channelID, from)
+		var page []message
+		err := c.meet(ctx, channelID, from)
+		if err == nil {
+			page, err = c.history(ctx, channelID, from)
+		}
 		if err == nil {
 			from, err = c.takePage(ctx, channelID, page, from)
 		}
@@ -253,14 +274,14 @@ func (c *connection) backfill(ctx context.Context, channelID, from string) {
 // takePage takes in a page of history, oldest first, and tells how far it came.
 func (c *connection) takePage(ctx context.Context, channelID string, page []message, from string) (string, error) {
 	for _, m := range page {
-		if err := c.complete(ctx, &m); err != nil {
+		if err := c.complete(ctx, &m, adapters.ForAnswer); err != nil {
 			return from, err
 		}
-		if err := c.receive(ctx, m, adapters.Created); err != nil {
+		if err := c.receive(ctx, m, adapters.Created, adapters.ForAnswer); err != nil {
 			return from, err
 		}
-		if m.EditedTimestamp != nil {
-			if err := c.receive(ctx, m, adapters.Edited); err != nil { // the first version may be known already
+		if m.EditedTimestamp != nil { // the first version may be known already
+			if err := c.receive(ctx, m, adapters.Edited, adapters.ForAnswer); err != nil {
 				return from, err
 			}
 		}
@@ -272,8 +293,57 @@ func (c *connection) takePage(ctx context.Context, channelID string, page []mess
 	return from, nil
 }
 
+// contextPages is how much of its past is read when mikan first hears something in a channel: 200 messages.
+const contextPages = 2
+
+// meet reads what was said in a place before mikan heard anything there: whoever calls it into a thread expects it to
+// know the thread. None of it is answered.
+func (c *connection) meet(ctx context.Context, channelID, before string) error {
+	if c.gaps.met(channelID) {
+		return nil
+	}
+	_, known, err := c.services.Store.Cursor(ctx, store.Stream{Platform: string(office.Discord), Installation: c.self, Scope: channelID})
+	if err != nil {
+		return err
+	}
+	if p, ok := c.places.known(channelID); known || !ok || p.isPrivate() {
+		c.gaps.meet(channelID)
+		return nil
+	}
+	var past []message
+	for range contextPages {
+		page, err := c.past(ctx, channelID, before)
+		switch fault.CodeOf(err) {
+		case "":
+		case fault.NotFound, fault.Forbidden, fault.Invalid:
+			c.gaps.meet(channelID) // it has no history for the bot
+			return nil
+		default:
+			return err
+		}
+		past = append(page, past...)
+		if len(page) < pageSize {
+			break
+		}
+		before = page[0].ID
+	}
+	for _, m := range past {
+		if timeOf(m.ID).Before(time.Now().Add(-oldest)) {
+			continue
+		}
+		if err := c.complete(ctx, &m, adapters.ForContext); err != nil {
+			return err
+		}
+		if err := c.receive(ctx, m, adapters.Created, adapters.ForContext); err != nil {
+			return err
+		}
+	}
+	c.gaps.meet(channelID)
+	return nil
+}
+
 // complete adds what history does not tell: the guild, and the roles of somebody who addresses mikan.
-func (c *connection) complete(ctx context.Context, m *message) error {
+func (c *connection) complete(ctx context.Context, m *message, purpose adapters.Purpose) error {
 	p, ok := c.places.known(m.ChannelID)
 	if !ok {
 		var err error
@@ -282,7 +352,7 @@ func (c *connection) complete(ctx context.Context, m *message) error {
 		}
 	}
 	m.GuildID = p.Guild
-	if p.isPrivate() || m.Author == nil || m.Author.Bot || m.WebhookID != "" || !saidByPeople(m.Type) {
+	if purpose == adapters.ForContext || p.isPrivate() || m.Author == nil || m.Author.Bot || m.WebhookID != "" || !saidByPeople(m.Type) {
 		return nil
 	}
 	who, err := c.memberOf(ctx, p.Guild, m.Author.ID)

@@ -91,7 +91,7 @@ func (c *connection) takeMessage(ctx context.Context, e *discordgo.Event) {
 	if change == adapters.Deleted {
 		for _, id := range m.IDs {
 			gone := message{ID: id, ChannelID: m.ChannelID, GuildID: m.GuildID}
-			c.lanes.put(ctx, m.ChannelID, func(ctx context.Context) { _ = c.receive(ctx, gone, change) })
+			c.lanes.put(ctx, m.ChannelID, func(ctx context.Context) { c.live(ctx, gone, change) })
 		}
 		return
 	}
@@ -101,12 +101,21 @@ func (c *connection) takeMessage(ctx context.Context, e *discordgo.Event) {
 // live takes in what has just been said. While a channel has a gap, new messages are left to its backfill, which finds
 // them in their order.
 func (c *connection) live(ctx context.Context, m message, change adapters.Change) {
-	if change == adapters.Created && c.gaps.leave(m.ChannelID) {
+	if change == adapters.Created && c.gaps.leave(m.ChannelID, m.ID) {
 		return
 	}
-	err := c.persist(ctx, func() error { return c.receive(ctx, m, change) })
+	err := c.persist(ctx, func() error {
+		if change == adapters.Created {
+			if err := c.meet(ctx, m.ChannelID, m.ID); err != nil {
+				return err
+			}
+		}
+		return c.receive(ctx, m, change, adapters.ForAnswer)
+	})
 	switch {
 	case ctx.Err() != nil:
+	case err != nil && change == adapters.Deleted:
+		c.log.Error("a deletion could not be recorded", "code", fault.CodeOf(err)) // no history tells it again
 	case err != nil:
 		c.log.Error("a message waits for the backfill of its channel", "code", fault.CodeOf(err))
 		c.mind(ctx, m.ChannelID)
@@ -130,7 +139,7 @@ func (c *connection) persist(ctx context.Context, do func() error) error {
 
 // receive hands one message to intake. It returns nil also for what is refused, since it would be refused again, and for
 // what nobody can place.
-func (c *connection) receive(ctx context.Context, m message, change adapters.Change) error {
+func (c *connection) receive(ctx context.Context, m message, change adapters.Change, purpose adapters.Purpose) error {
 	if !saidByPeople(m.Type) || privateEcho(m, c.self) {
 		return nil
 	}
@@ -143,6 +152,7 @@ func (c *connection) receive(ctx context.Context, m message, change adapters.Cha
 	default:
 		return err
 	}
+	out.Purpose = purpose
 	if out.Author.Kind == store.AuthorHuman {
 		c.people.keep(ctx, c.self, m)
 	}

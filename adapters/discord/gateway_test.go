@@ -256,3 +256,32 @@ func TestASlowChannelHoldsNobodyUp(t *testing.T) {
 	close(release)
 	r.decision(slow)
 }
+
+// Called into a thread that it has never heard, mikan knows what was said there; none of it is answered.
+func TestTheFirstWordInAPlaceBringsItsPast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, discordtest.Options{})
+	thread := r.discord.OpenThread(r.general, "", "a thread")
+	var said []string
+	for range 12 {
+		said = append(said, r.say(discordtest.Utterance{Channel: thread, Text: r.mention() + " before mikan came"}))
+	}
+	r.listen()
+	call := r.say(discordtest.Utterance{Channel: thread, Text: r.mention() + " what do you think"})
+	if got := r.decision(call); got != adapters.Queued {
+		t.Errorf("decided %s", got)
+	}
+	for _, id := range said {
+		if _, err := r.logged(r.general, id); err != nil {
+			t.Errorf("the log lacks what was said before: %v", err)
+		}
+	}
+	if got := r.triggers(); !slices.Equal(got, []string{call}) {
+		t.Errorf("runs for %v", got)
+	}
+	reads := len(r.discord.Calls("GET", create))
+	r.known(thread)
+	if n := len(r.discord.Calls("GET", create)); n != reads {
+		t.Errorf("the past was read %d times more", n-reads)
+	}
+}

@@ -47,7 +47,7 @@ func (a *Adapter) whisperBack(ctx context.Context, t terms, m adapters.Outgoing,
 	data := payload{Content: r.content, Flags: flagEphemeral | flagSuppressEmbeds, AllowedMentions: mentionsOf(r)}
 	if m.Part > 0 {
 		var posted message
-		err := a.api.do(ctx, call{what: "whisper.more", method: "POST", path: "webhooks/" + t.App + "/" + t.Token, major: t.Token, body: data}, &posted)
+		err := a.api.do(ctx, call{what: "whisper.more", method: "POST", path: "webhooks/" + t.App + "/" + t.Token, major: t.Interaction, body: data}, &posted)
 		return whisperPrefix + posted.ID, err
 	}
 	if time.Since(timeOf(t.Interaction)) < callbackWithin {
@@ -65,20 +65,20 @@ func (a *Adapter) whisperBack(ctx context.Context, t terms, m adapters.Outgoing,
 
 func (a *Adapter) callBack(ctx context.Context, t terms, c callback) error {
 	return a.api.do(ctx, call{
-		what: "callback", method: "POST", path: "interactions/" + t.Interaction + "/" + t.Token + "/callback", major: t.Token, body: c,
+		what: "callback", method: "POST", path: "interactions/" + t.Interaction + "/" + t.Token + "/callback", major: t.Interaction, body: c,
 	}, nil)
 }
 
 func (a *Adapter) editWhisper(ctx context.Context, t terms, id string, r rendered) error {
 	return a.api.do(ctx, call{
-		what: "whisper", method: "PATCH", path: t.hook(id), major: t.Token, body: payload{Content: r.content, AllowedMentions: mentionsOf(r)},
+		what: "whisper", method: "PATCH", path: t.hook(id), major: t.Interaction, body: payload{Content: r.content, AllowedMentions: mentionsOf(r)},
 	}, nil)
 }
 
 // findWhisper tells whether a command has its answer.
 func (a *Adapter) findWhisper(ctx context.Context, t terms) (string, bool, error) {
 	var shown message
-	err := a.api.do(ctx, call{what: "whisper.find", method: "GET", path: t.hook(t.Interaction), major: t.Token}, &shown)
+	err := a.api.do(ctx, call{what: "whisper.find", method: "GET", path: t.hook(t.Interaction), major: t.Interaction}, &shown)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		return "", false, nil
@@ -127,7 +127,9 @@ func (a *Adapter) command(ctx context.Context, i interaction, self string) (adap
 func (a *Adapter) acknowledge(ctx context.Context, i interaction, r adapters.Receipt) {
 	c := callback{Type: callbackDeferred, Data: payload{Flags: flagEphemeral, AllowedMentions: allowedMentions{Parse: []string{}}}}
 	switch r.Decision {
-	case adapters.Queued, adapters.Commanded, adapters.Undecided, adapters.Stranged:
+	case adapters.Queued, adapters.Commanded, adapters.Undecided:
+	case adapters.Stranged:
+		c.Type, c.Data.Content = callbackMessage, "I may not answer you here."
 	default:
 		c.Type, c.Data.Content = callbackMessage, "There is nothing for me to do here."
 	}

@@ -187,7 +187,7 @@ func (a *Adapter) Delete(ctx context.Context, messageID string, m adapters.Outgo
 		return err
 	}
 	if part, ok := strings.CutPrefix(messageID, whisperPrefix); ok {
-		return a.api.do(ctx, call{what: "whisper.delete", method: "DELETE", path: t.hook(part), major: t.Token}, nil)
+		return a.api.do(ctx, call{what: "whisper.delete", method: "DELETE", path: t.hook(part), major: t.Interaction}, nil)
 	}
 	where, err := a.shownIn(ctx, t, m)
 	if err != nil {
@@ -294,11 +294,21 @@ func (a *Adapter) ownSince(ctx context.Context, channelID string, since time.Tim
 	return own, nil
 }
 
-// history reads the page of messages that follows an id, oldest first. Discord returns it newest first.
+// history reads the page of messages that follows an id, oldest first.
 func (a *Adapter) history(ctx context.Context, channelID, after string) ([]message, error) {
+	return a.page(ctx, channelID, "after="+after)
+}
+
+// past reads the page of messages that comes before an id, oldest first.
+func (a *Adapter) past(ctx context.Context, channelID, before string) ([]message, error) {
+	return a.page(ctx, channelID, "before="+before)
+}
+
+// page reads up to 100 messages. Discord returns them newest first.
+func (a *Adapter) page(ctx context.Context, channelID, which string) ([]message, error) {
 	var page []message
 	err := a.api.do(ctx, call{
-		what: "history", method: "GET", path: "channels/" + channelID + "/messages?limit=100&after=" + after, major: channelID,
+		what: "history", method: "GET", path: "channels/" + channelID + "/messages?limit=100&" + which, major: channelID,
 	}, &page)
 	slices.SortFunc(page, func(x, y message) int {
 		if newer(x.ID, y.ID) {

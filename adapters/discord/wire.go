@@ -170,5 +170,14 @@ func timeOf(id string) time.Time {
 	return time.UnixMilli(n>>22 + epoch)
 }
 
+// previous is the id before an id.
+func previous(id string) string {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return id
+	}
+	return strconv.FormatInt(max(n-1, 0), 10)
+}
+
 // newer compares ids.
 func newer(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
