@@ -44,7 +44,7 @@ func (d *dialect) escapeAlso(s string, p place, at int) string {
 		}
 		switch c {
 		case '\\':
-			if next == 0 || isPunct(next) {
+			if next == 0 || next == ' ' || isPunct(next) {
 				b.WriteByte('\\')
 			}
 		case '`':
