@@ -11,6 +11,7 @@ import (
 
 	"github.com/geminixiang/mikan/internal/failpoint"
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/markdown"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
@@ -444,6 +445,9 @@ func outgoing(p place, m store.Delivery) Outgoing {
 	o := Outgoing{
 		Address: p.address, SessionKey: m.SessionKey, Reply: m.Reply, Key: m.Key, Markdown: m.Text, Stage: p.stage, Part: m.Part,
 		OnlyFor: p.onlyFor, Cause: p.cause,
+	}
+	if p.stage == Growing {
+		o.Markdown = markdown.Draft(o.Markdown) // what is open is closed, so that its marks do not flicker
 	}
 	if p.link != "" {
 		o.Markdown = strings.Replace(o.Markdown, LinkMark, p.link, 1)
