@@ -51,7 +51,7 @@ func (t *transport) Do(req *http.Request) (*http.Response, error) {
 		return nil, unreachable(req.Context(), err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if kind != "application/json" || resp.StatusCode >= http.StatusInternalServerError {
+	if kind == "text/html" || resp.StatusCode >= http.StatusInternalServerError { // a page of a proxy between us
 		_ = resp.Body.Close()
 		return nil, fault.New(fault.Unavailable, "Telegram answered with HTTP status %d", resp.StatusCode)
 	}
