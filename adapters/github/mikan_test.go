@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ type installation struct {
 	env   map[string]string
 	dir   string
 	url   string // where the webhook sends, whichever gateway answers there
-	mux   *http.ServeMux
+	mux   atomic.Pointer[http.ServeMux]
 }
 
 func install(t testing.TB, script llmtest.Script, lines ...string) *installation {
@@ -47,10 +48,11 @@ func install(t testing.TB, script llmtest.Script, lines ...string) *installation
 	}
 	in.must(os.WriteFile(in.env["MIKAN_CONFIG"], []byte(strings.Join(lines, "\n")), 0o600))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if in.mux == nil {
+		mux := in.mux.Load()
+		if mux == nil {
 			panic(http.ErrAbortHandler) // nobody listens
 		}
-		in.mux.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	in.url = server.URL + "/github/webhook"
@@ -91,7 +93,7 @@ func (in *installation) serve() (p process, stop func()) {
 	ctx, cancel := context.WithCancel(in.Context())
 	mux := http.NewServeMux()
 	gateway := p.all.Gateway(mux, telemetry.NewHealth(p.metrics, p.log))
-	in.mux = mux
+	in.mux.Store(mux)
 	ended := make(chan struct{}, 2)
 	go func() { gateway.Run(ctx); ended <- struct{}{} }()
 	go func() { p.all.Sweeper.Run(ctx); ended <- struct{}{} }()
@@ -101,7 +103,7 @@ func (in *installation) serve() (p process, stop func()) {
 			return
 		}
 		done = true
-		in.mux = nil
+		in.mux.Store(nil)
 		cancel()
 		<-ended
 		<-ended

@@ -168,7 +168,7 @@ func (w *world) count(query string, args ...any) int {
 func (w *world) waiting() int { return w.count("SELECT count(*) FROM inbox WHERE state = 'waiting'") }
 
 func (w *world) rows() int {
-	return w.count("SELECT (SELECT count(*) FROM chat_log) + (SELECT count(*) FROM inbox) + (SELECT count(*) FROM sessions)")
+	return w.count("SELECT (SELECT count(*) FROM chat_log) + (SELECT count(*) FROM inbox) + (SELECT count(*) FROM sessions) + (SELECT count(*) FROM offices)")
 }
 
 // eventually waits for what happens beside the webhook.

@@ -61,17 +61,36 @@ const (
 // TurnAway removes an undecided row; false when somebody else decided about it.
 func (s *Store) TurnAway(ctx context.Context, row InboxRow, keep Traces) (first bool, err error) {
 	err = s.tx(ctx, "turn_away", func(tx pgx.Tx) error {
+		if keep == KeepNone { // before its rows, as whoever takes a message in
+			if _, err := tx.Exec(ctx, `SELECT FROM offices WHERE key = $1 FOR UPDATE`, row.OfficeKey); err != nil {
+				return err
+			}
+		}
 		tag, err := tx.Exec(ctx, `DELETE FROM inbox WHERE id = $1 AND state = 'undecided'`, row.ID)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
 		first = true
 		if keep == KeepNone {
-			_, err = tx.Exec(ctx, `DELETE FROM chat_log WHERE office_key = $1 AND message_id = $2`, row.OfficeKey, row.MessageID)
+			return leaveNothing(ctx, tx, row)
 		}
-		return err
+		return nil
 	})
 	return first, err
+}
+
+// leaveNothing forgets a message, and the office if it held nothing else.
+func leaveNothing(ctx context.Context, tx pgx.Tx, row InboxRow) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM chat_log WHERE office_key = $1 AND message_id = $2`, row.OfficeKey, row.MessageID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `
+		DELETE FROM offices WHERE key = $1
+			AND NOT EXISTS (SELECT FROM chat_log WHERE office_key = $1) AND NOT EXISTS (SELECT FROM inbox WHERE office_key = $1)
+			AND NOT EXISTS (SELECT FROM sessions WHERE office_key = $1) AND NOT EXISTS (SELECT FROM runs WHERE office_key = $1)
+			AND NOT EXISTS (SELECT FROM deliveries WHERE office_key = $1) AND NOT EXISTS (SELECT FROM schedules WHERE office_key = $1)
+			AND NOT EXISTS (SELECT FROM import_offices WHERE office_key = $1) AND NOT EXISTS (SELECT FROM settings WHERE scope = $1)`, row.OfficeKey)
+	return err
 }
 
 // TakesPart tells whether a session has ever had a run, or has one waiting.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,10 +74,11 @@ func ensureOffice(ctx context.Context, tx pgx.Tx, o Office) error {
 	if err != nil || o.RepoOwner == "" {
 		return err
 	}
-	var owner, name string
-	err = tx.QueryRow(ctx, `
-		UPDATE offices SET repo_owner = coalesce(repo_owner, $2), repo_name = coalesce(repo_name, $3), issue_number = coalesce(issue_number, $4)
-		WHERE key = $1 RETURNING repo_owner, repo_name`, o.Key, o.RepoOwner, o.RepoName, o.IssueNumber).Scan(&owner, &name)
+	owner, name, err := repositoryOf(ctx, tx, o)
+	if errors.Is(err, pgx.ErrNoRows) {
+		// The office was there and is gone: the only message it held was refused meanwhile.
+		return ensureOffice(ctx, tx, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -85,6 +87,14 @@ func ensureOffice(ctx context.Context, tx pgx.Tx, o Office) error {
 			o.ConversationID, owner, name, o.RepoOwner, o.RepoName)
 	}
 	return nil
+}
+
+// repositoryOf is the repository that an office is of; the first that is named becomes it. It locks the office.
+func repositoryOf(ctx context.Context, tx pgx.Tx, o Office) (owner, name string, err error) {
+	err = tx.QueryRow(ctx, `
+		UPDATE offices SET repo_owner = coalesce(repo_owner, $2), repo_name = coalesce(repo_name, $3), issue_number = coalesce(issue_number, $4)
+		WHERE key = $1 RETURNING repo_owner, repo_name`, o.Key, o.RepoOwner, o.RepoName, o.IssueNumber).Scan(&owner, &name)
+	return owner, name, err
 }
 
 // Installation is the settings scope that holds where an office says nothing.
