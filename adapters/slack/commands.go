@@ -30,7 +30,6 @@ type command struct {
 	Channel     string `json:"channel_id"`
 	ChannelName string `json:"channel_name"`
 	User        string `json:"user_id"`
-	UserName    string `json:"user_name"`
 	Trigger     string `json:"trigger_id"`
 	ResponseURL string `json:"response_url"`
 }

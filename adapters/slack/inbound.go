@@ -175,8 +175,8 @@ func (in *inbound) refuse(reason, what string, args ...any) {
 func (in *inbound) accept(ctx context.Context, me identity, e event) error {
 	switch e.Type {
 	case "message", "app_mention":
-		n, any := note(e)
-		if !any {
+		n, talks := note(e)
+		if !talks {
 			return nil
 		}
 		return in.take(ctx, me, n)

@@ -153,8 +153,8 @@ func (in *inbound) dispatch(ctx context.Context, me identity, client *socketmode
 func (in *inbound) workOf(me identity, kind string, payload json.RawMessage) (ref, func(context.Context) error) {
 	switch kind {
 	case socketmode.RequestTypeEventsAPI:
-		e, any := in.decode(me, payload)
-		if !any {
+		e, ours := in.decode(me, payload)
+		if !ours {
 			return "", nil
 		}
 		return e.Channel, func(ctx context.Context) error { return in.accept(ctx, me, e) }

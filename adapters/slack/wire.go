@@ -89,7 +89,6 @@ type message struct {
 	TS          string          `json:"ts"`
 	ThreadTS    string          `json:"thread_ts"`
 	Edited      *struct{}       `json:"edited"`
-	Hidden      bool            `json:"hidden"`
 	Blocks      json.RawMessage `json:"blocks"`
 	Attachments json.RawMessage `json:"attachments"`
 	Files       []file          `json:"files"`
