@@ -507,25 +507,43 @@ func (s *Store) SessionByID(ctx context.Context, id string) (Session, error) {
 	return sessionByID(ctx, s.pool, id)
 }
 
+// entryPage is how many entries one statement of EachEntry reads: few enough for the time that a statement may take, whatever
+// the reader does between two of them.
+const entryPage = 500
+
 // EachEntry reads the entries that a session owns, in order, without holding more than one.
 func (s *Store) EachEntry(ctx context.Context, sessionID string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		rows, err := s.pool.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE session_id = $1 ORDER BY seq`, sessionID)
-		if err != nil {
-			yield(Entry{}, translate(err))
-			return
-		}
-		defer rows.Close()
-		for rows.Next() {
-			e, err := scanEntry(rows)
-			if !yield(e, translate(err)) || err != nil {
+		for after, more := int64(0), true; more; {
+			rows, err := s.pool.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
+				sessionID, after, entryPage)
+			if err != nil {
+				yield(Entry{}, translate(err))
+				return
+			}
+			if after, more, err = yieldRows(rows, yield); err != nil {
+				yield(Entry{}, translate(err))
 				return
 			}
 		}
-		if err := rows.Err(); err != nil {
-			yield(Entry{}, translate(err))
-		}
 	}
+}
+
+// yieldRows hands out a page. It tells where it ended, and false when there is no further page or nobody wants one.
+func yieldRows(rows pgx.Rows, yield func(Entry, error) bool) (last int64, more bool, err error) {
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		e, err := scanEntry(rows)
+		if err != nil {
+			return 0, false, err
+		}
+		if !yield(e, nil) {
+			return 0, false, nil
+		}
+		last, n = e.Seq, n+1
+	}
+	return last, n == entryPage, rows.Err()
 }
 
 // unfinishedImports names the commands that go on with imports that were begun.
