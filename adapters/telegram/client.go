@@ -51,6 +51,10 @@ func (t *transport) Do(req *http.Request) (*http.Response, error) {
 		return nil, unreachable(req.Context(), err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode == http.StatusRequestEntityTooLarge {
+		_ = resp.Body.Close()
+		return nil, fault.New(fault.TooLarge, "Telegram takes no request of this size")
+	}
 	if kind == "text/html" || resp.StatusCode >= http.StatusInternalServerError { // a page of a proxy between us
 		_ = resp.Body.Close()
 		return nil, fault.New(fault.Unavailable, "Telegram answered with HTTP status %d", resp.StatusCode)
@@ -180,8 +184,8 @@ var verdicts = []struct {
 	{"chat_write_forbidden", fault.Forbidden, nil},
 }
 
-// quoted is what descriptions repeat of a message.
-var quoted = regexp.MustCompile(`(?s)'.*'|".*"`)
+// quoted is what descriptions repeat of a message. An apostrophe within a word begins no quotation.
+var quoted = regexp.MustCompile(`(?s)(?:\B)'.*'|".*"`)
 
 // translate gives an error of the library's a code. What it says of a call is Telegram's description, without what the
 // description repeats of the message.
@@ -205,13 +209,11 @@ func translate(err error) error {
 	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
 		return refusedToken()
 	case errors.Is(err, bot.ErrorForbidden):
-		return fault.New(fault.Forbidden, "%s", described(err))
+		return fault.New(fault.Forbidden, "%s", discreet(described(err)))
 	case errors.Is(err, bot.ErrorConflict):
-		return fault.New(fault.Conflict, "%s", described(err))
+		return fault.New(fault.Conflict, "%s", discreet(described(err)))
 	case errors.Is(err, bot.ErrorBadRequest):
 		return judge(described(err))
-	case strings.Contains(err.Error(), " 413 "):
-		return fault.New(fault.TooLarge, "Telegram takes no request of this size")
 	default:
 		return fault.New(fault.Unavailable, "Telegram's answer cannot be read")
 	}
@@ -219,8 +221,11 @@ func translate(err error) error {
 
 func described(err error) string {
 	_, description, _ := strings.Cut(err.Error(), ", ")
-	return quoted.ReplaceAllString(description, "'…'")
+	return description
 }
+
+// discreet leaves out what a description repeats of a message: errors are logged.
+func discreet(description string) string { return quoted.ReplaceAllString(description, "'…'") }
 
 func judge(description string) error {
 	lower := strings.ToLower(description)
@@ -229,11 +234,11 @@ func judge(description string) error {
 			continue
 		}
 		if v.mark != nil {
-			return fault.Wrap(v.code, v.mark, "%s", description)
+			return fault.Wrap(v.code, v.mark, "%s", discreet(description))
 		}
-		return fault.New(v.code, "%s", description)
+		return fault.New(v.code, "%s", discreet(description))
 	}
-	return fault.New(fault.Invalid, "%s", description)
+	return fault.New(fault.Invalid, "%s", discreet(description))
 }
 
 // download opens a file at the Bot API's own host.
