@@ -22,19 +22,19 @@ const (
 func (a *Adapter) Check(ctx context.Context) []adapters.Finding {
 	self, err := a.me(ctx)
 	if err != nil {
-		return []adapters.Finding{{What: "Discord bot token", Err: err}}
+		return []adapters.Finding{{What: "bot token", Err: err}}
 	}
-	findings := []adapters.Finding{{What: "Discord bot token", Note: "@" + self.Username + " (" + self.ID + ")"}}
+	findings := []adapters.Finding{{What: "bot token", Note: "@" + self.Username + " (" + self.ID + ")"}}
 	findings = append(findings, a.checkContent(ctx))
 	guilds, err := a.ownGuilds(ctx)
 	switch {
 	case err != nil:
-		findings = append(findings, adapters.Finding{What: "Discord guilds", Err: err})
+		findings = append(findings, adapters.Finding{What: "guilds", Err: err})
 	case len(guilds) == 0:
-		findings = append(findings, adapters.Finding{What: "Discord guilds", Err: fault.New(fault.NotFound,
+		findings = append(findings, adapters.Finding{What: "guilds", Err: fault.New(fault.NotFound,
 			"the bot is in no guild; invite it: https://discord.com/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=%d", self.ID, permissions)})
 	default:
-		findings = append(findings, adapters.Finding{What: "Discord guilds", Note: fmt.Sprintf("the bot is in %d", len(guilds))}, a.checkAccess(ctx, guilds))
+		findings = append(findings, adapters.Finding{What: "guilds", Note: fmt.Sprintf("the bot is in %d", len(guilds))}, a.checkAccess(ctx, guilds))
 	}
 	return append(findings, a.checkCommands(ctx, self.ID))
 }
@@ -44,7 +44,7 @@ func (a *Adapter) Check(ctx context.Context) []adapters.Finding {
 const permissions = 1<<10 | 1<<11 | 1<<38 | 1<<15 | 1<<16 | 1<<6
 
 func (a *Adapter) checkContent(ctx context.Context) adapters.Finding {
-	f := adapters.Finding{What: "Discord Message Content Intent"}
+	f := adapters.Finding{What: "Message Content Intent", Note: "on"}
 	var app struct {
 		Flags int `json:"flags"`
 	}
@@ -59,7 +59,7 @@ func (a *Adapter) checkContent(ctx context.Context) adapters.Finding {
 
 // checkAccess tells whether anybody may talk to mikan at all.
 func (a *Adapter) checkAccess(ctx context.Context, guilds []string) adapters.Finding {
-	f := adapters.Finding{What: "Discord access"}
+	f := adapters.Finding{What: "access"}
 	rules, err := a.rules(ctx, office.Discord)
 	if err != nil {
 		f.Err = err
@@ -87,7 +87,7 @@ func (a *Adapter) checkAccess(ctx context.Context, guilds []string) adapters.Fin
 }
 
 func (a *Adapter) checkCommands(ctx context.Context, app string) adapters.Finding {
-	f := adapters.Finding{What: "Discord slash commands"}
+	f := adapters.Finding{What: "slash commands"}
 	var known []command
 	if f.Err = a.api.do(ctx, call{what: "commands.list", method: "GET", path: "applications/" + app + "/commands"}, &known); f.Err != nil {
 		return f
