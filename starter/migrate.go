@@ -12,6 +12,7 @@ import (
 
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
+	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/migrate"
 	"github.com/geminixiang/mikan/internal/office"
 )
@@ -76,7 +77,7 @@ func (c *cli) migrate(cmd *cobra.Command, f migrateFlags) error {
 	case errors.As(err, &refused):
 		out.refused(refused)
 		return &exitError{exitRefused}
-	case err != nil && o.Mode == migrate.Execute && cmd.Context().Err() == nil:
+	case err != nil && o.Mode == migrate.Execute && fault.CodeOf(err) != fault.Invalid && cmd.Context().Err() == nil:
 		out.failed(err)
 		return &exitError{exitFailed}
 	case err != nil:
