@@ -92,17 +92,20 @@ func (in *installation) child(failpoint string) *exec.Cmd {
 
 func TestAProcessMayDieAtAnyCall(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for i, c := range []struct {
 		point    string
 		inThread bool
 	}{
-		{"slack.ack.before", false}, {"slack.ack.after", false},
+		{"slack.ack.before", false},
 		{"slack.chat.postMessage.before", false}, {"slack.chat.postMessage.after", false},
-		{"slack.chat.update.before", false}, {"slack.chat.update.after", false},
-		{"slack.chat.startStream.before", true}, {"slack.chat.startStream.after", true},
-		{"slack.chat.appendStream.after", true}, {"slack.chat.stopStream.before", true}, {"slack.chat.stopStream.after", true},
+		{"slack.chat.update.after", false},
+		{"slack.chat.startStream.after", true},
+		{"slack.chat.appendStream.after", true}, {"slack.chat.stopStream.after", true},
 		{"slack.chat.update.after", true},
 	} {
+		if i > 2 && testing.Short() {
+			break
+		}
 		t.Run(fmt.Sprintf("%s in a thread %v", c.point, c.inThread), func(t *testing.T) {
 			t.Parallel()
 			in := install(t, slacktest.Options{}, slowly(poem))

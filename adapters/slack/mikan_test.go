@@ -132,7 +132,12 @@ func (in *installation) mention(channel, thread, text string) slacktest.Message 
 // settle waits until nothing waits or runs, and every event is acknowledged.
 func (in *installation) settle() {
 	in.Helper()
-	in.eventually("everything is settled", func() bool {
+	in.settleWithin(30 * time.Second)
+}
+
+func (in *installation) settleWithin(d time.Duration) {
+	in.Helper()
+	in.within(d, "everything is settled", func() bool {
 		for _, d := range in.slack.Deliveries() {
 			if !d.Acked && !d.Lost {
 				return false
@@ -180,7 +185,7 @@ func (in *installation) answeredWithin(d time.Duration, channel string, want ...
 	}
 	for deadline := time.Now().Add(d); time.Now().Before(deadline) && !same(); time.Sleep(10 * time.Millisecond) {
 	}
-	in.settle()
+	in.settleWithin(d)
 	if !same() {
 		in.Fatalf("mikan shows %q, want %q", got, want)
 	}

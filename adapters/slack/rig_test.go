@@ -203,7 +203,12 @@ func (r *rig) count(is func(adapters.Message) bool) int {
 
 func (r *rig) eventually(what string, true func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	r.within(30*time.Second, what, true)
+}
+
+func (r *rig) within(d time.Duration, what string, true func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if true() {
 			return
 		}
