@@ -40,7 +40,7 @@ const (
 	StepRepair   Step = "repair"   // something that is put right or left out on the way in
 	StepProblem  Step = "problem"  // a reason to refuse, or a file that is left out
 	StepSchema   Step = "schema"   // the schema was migrated
-	StepProgress Step = "progress" // how far reading, importing or verifying is
+	StepProgress Step = "progress" // how far reading or importing is
 	StepSession  Step = "session"  // a session is in
 	StepLog      Step = "log"      // a chat log is in
 	StepSchedule Step = "schedule" // a schedule is in
@@ -54,7 +54,7 @@ const (
 type Event struct {
 	Step   Step   `json:"step"`
 	DryRun bool   `json:"dry_run,omitempty"`
-	Phase  string `json:"phase,omitempty"` // of progress: reading, importing, verifying
+	Phase  string `json:"phase,omitempty"` // of progress: reading, importing
 
 	Office  string `json:"office,omitempty"` // office key
 	Path    string `json:"path,omitempty"`

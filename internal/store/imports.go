@@ -251,7 +251,6 @@ type SessionImport struct {
 	entries []Entry
 	size    int
 	runs    []Run
-	summary int64
 }
 
 // The batches by which entries are copied: a statement must not hold a whole file.
@@ -276,7 +275,7 @@ func (s *Store) ImportSession(ctx context.Context, file ImportFile, session Sess
 		if err != nil {
 			return err
 		}
-		w := &SessionImport{tx: tx, session: session, summary: summarySeq}
+		w := &SessionImport{tx: tx, session: session}
 		if err := write(w); err != nil {
 			return err
 		}
