@@ -207,9 +207,10 @@ const (
 	clockMargin = 30 * time.Second
 )
 
-// FindDelivery looks in the history, which returns no nonce: for our own message with the same text, or with the same
-// reference, or, in a thread, for the only one of ours that no delivery has accounted for. What it does not find may still
-// be there within the time that Discord remembers nonces: Post then finds it.
+// FindDelivery looks in the history, which returns no nonce, for our own message with the same text. The draft of an
+// attempt that died may have said something else: where it is a reply, it is the only one to that message that the chat
+// log does not know; in a thread, where others of ours look the same, the text must have grown out of the draft's. What
+// is not found may still be there within the time that Discord remembers nonces: Post then finds it.
 func (a *Adapter) FindDelivery(ctx context.Context, m adapters.Outgoing, since time.Time) (string, bool, error) {
 	t, err := a.termsOf(ctx, m)
 	if err != nil {
@@ -233,20 +234,31 @@ func (a *Adapter) FindDelivery(ctx context.Context, m adapters.Outgoing, since t
 	if t.Thread == "" && m.OnlyFor == "" {
 		reference = t.Message
 	}
-	own = slices.DeleteFunc(own, func(o message) bool {
-		return reference != "" && o.Reference != nil && o.Reference.MessageID != reference
-	})
 	content := a.render(ctx, m.Markdown).content
 	for _, o := range own {
-		if o.content() == content {
+		if to := o.repliesTo(); o.content() == content && (to == reference || to == "") {
 			return o.ID, true, nil
 		}
 	}
+	if m.Part > 0 || m.OnlyFor != "" {
+		return "", false, nil
+	}
+	own = slices.DeleteFunc(own, func(o message) bool {
+		return o.repliesTo() != reference || reference == "" && !strings.HasPrefix(content, o.content())
+	})
 	orphans, err := a.orphans(ctx, m, own)
-	if err != nil || len(orphans) != 1 || m.Part > 0 || m.OnlyFor != "" {
+	if err != nil || len(orphans) != 1 {
 		return "", false, err
 	}
 	return orphans[0].ID, true, nil
+}
+
+// repliesTo is the message that one answers; empty when there is none.
+func (m message) repliesTo() string {
+	if m.Reference == nil || m.Reference.Type != isReply {
+		return ""
+	}
+	return m.Reference.MessageID
 }
 
 // orphans are those that the chat log does not know as something that mikan said: the draft of an attempt that died.
