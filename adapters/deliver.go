@@ -81,16 +81,38 @@ func (d *Delivery) Draw(ctx context.Context, r store.Run, text string) error {
 	}
 	p.stage, p.cause = Growing, r.TriggerMessageID
 	c, err := d.show(ctx, p, answerDelivery(r, store.AnswerDelivery, 0, partsOf(p, text)[0]))
-	if err != nil {
-		return err
-	}
-	if c.State == store.Refused {
+	if err == nil && c.State == store.Refused {
 		return fault.New(c.ErrorCode, "%s", c.ErrorText)
 	}
-	c.State = store.Posted
 	ctx, done := begun(ctx)
 	defer done()
-	return d.Store.Confirm(ctx, c)
+	if err == nil {
+		c.State = store.Posted
+		err = d.Store.Confirm(ctx, c)
+	}
+	if err != nil {
+		d.repair(ctx, p, r)
+	}
+	return err
+}
+
+// repair shows a final message once more. A draft that could not be confirmed may have been drawn late, by a process that
+// stood still while another one finished the run, and have taken the final message's place.
+func (d *Delivery) repair(ctx context.Context, p place, r store.Run) {
+	said, err := d.Store.RunDeliveries(ctx, r.ID)
+	i := slices.IndexFunc(said, func(s store.Delivery) bool {
+		return isAnswer(s) && s.Part == 0 && s.State == store.Final && s.MessageID != ""
+	})
+	if err != nil || i < 0 {
+		return
+	}
+	p.stage = Complete
+	err = d.call(ctx, attempt{until: time.Now().Add(postWithin)}, "edit", func(ctx context.Context) error {
+		return p.outbound.Edit(ctx, said[i].MessageID, outgoing(p, said[i]))
+	})
+	if err != nil {
+		d.Log.Warn("a final message could not be repeated", "delivery", said[i].Key, "code", fault.CodeOf(err))
+	}
 }
 
 // Ending is how a run ends for the people who read along.
