@@ -117,7 +117,7 @@ func (s *Store) UnplacedSchedules(ctx context.Context, limit int) ([]Schedule, e
 
 // SchedulePlaced notes that Temporal knows a schedule's revision.
 func (s *Store) SchedulePlaced(ctx context.Context, id string, revision int) error {
-	_, err := s.pool.Exec(ctx, `UPDATE schedules SET placed = greatest(placed, $2) WHERE id = $1`, id, revision)
+	_, err := s.exec(ctx, "schedule", `UPDATE schedules SET placed = greatest(placed, $2) WHERE id = $1`, id, revision)
 	return translate(err)
 }
 
