@@ -101,6 +101,10 @@ func TestAStrangerIsToldOnceADay(t *testing.T) {
 	if p.rows("inbox") != 0 {
 		t.Error("a stranger's message waits")
 	}
+	p.eventually("both notices are final", func() bool { return p.rows("deliveries WHERE state <> 'final'") == 0 })
+	if got := len(s.seen()); got != 2 {
+		t.Errorf("%d notices for two strangers", got)
+	}
 	if got := p.receive(p.says("U1", "stop", adapters.NotAddressed)).Decision; got != adapters.Commanded {
 		t.Errorf("stop, which is everybody's: %s", got)
 	}

@@ -294,7 +294,7 @@ type Notice struct {
 	Link string
 }
 
-// Again tells whether a message that may be there already, and cannot be looked for, is posted again.
+// Again tells whether a message that may be there already is posted again.
 type Again string
 
 // The choices.
@@ -412,14 +412,18 @@ func (d *Delivery) resolve(ctx context.Context, p place, m store.Delivery) (atte
 	// The clock is read before the intent is committed: a process that stands still in between has less time, not more.
 	asked := time.Now()
 	began, done := begun(ctx)
+	defer done()
+	if p.again == NotAgain {
+		intent, first, err := d.Store.IntendFirst(began, m, postWithin)
+		if err == nil && !first {
+			err = errSaid
+		}
+		return attempt{Intent: intent, until: asked.Add(postWithin)}, err
+	}
 	intent, err := d.Store.Intend(began, m, postWithin, promise)
-	done()
 	at := attempt{Intent: intent, messageID: intent.MessageID, until: asked.Add(intent.Wait + postWithin)}
 	if err != nil || intent.MessageID != "" || !intent.Ambiguous || promise == store.Repeatable {
 		return at, err
-	}
-	if p.again == NotAgain {
-		return at, errSaid
 	}
 	select {
 	case <-time.After(intent.Wait):

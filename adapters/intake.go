@@ -261,13 +261,15 @@ func (in *Intake) revise(ctx context.Context, m Message, receipt Receipt) (Recei
 	if m.Change == Deleted || m.Addressed != Mention || m.Author.Kind != store.AuthorHuman {
 		return receipt, nil
 	}
-	if !changed {
+	if !changed { // also where only the mention was added, which is no part of the text
 		_, err := in.Store.ChatMessage(ctx, receipt.OfficeKey, m.ID)
 		if fault.CodeOf(err) == fault.NotFound {
 			m.Change = Created // mikan has never seen the message that was edited
 			return in.arrive(ctx, m, receipt)
 		}
-		return receipt, err
+		if err != nil {
+			return receipt, err
+		}
 	}
 	return in.call(ctx, m, receipt)
 }

@@ -89,6 +89,15 @@ func TestAnEditThatMentionsStartsTheOneRunOfItsMessage(t *testing.T) {
 	if p.rows("inbox") != 0 {
 		t.Error("a second run waits")
 	}
+	bare := p.says("U1", "look at this", adapters.Ambient)
+	p.receive(bare)
+	bare.Change, bare.Addressed = adapters.Edited, adapters.Mention // the mention itself is stripped from the text
+	if got := p.receive(bare).Decision; got != adapters.Queued {
+		t.Errorf("an edit that adds nothing but the mention: %s", got)
+	}
+	if got := p.receive(bare).Decision; got != adapters.Repeated {
+		t.Errorf("the same edit again: %s", got)
+	}
 	unseen := p.says("U1", "@mikan hello", adapters.Mention)
 	unseen.Change = adapters.Edited
 	if got := p.receive(unseen).Decision; got != adapters.Queued {

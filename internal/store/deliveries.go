@@ -120,6 +120,24 @@ func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, pr
 	return intent, err
 }
 
+// IntendFirst is Intend for what must never be said twice, even if it is then never said: false when there was an intent
+// before, which keeps its right to post.
+func (s *Store) IntendFirst(ctx context.Context, d Delivery, within time.Duration) (intent Intent, first bool, err error) {
+	if d.Reply == nil {
+		d.Reply = json.RawMessage(`{}`)
+	}
+	err = s.tx(ctx, "intend_first", func(tx pgx.Tx) error {
+		intent.Delivery, err = scanDelivery(tx.QueryRow(ctx, `
+			INSERT INTO deliveries (key, office_key, session_key, run_id, kind, part, reply, state, text, deadline, cause_message_id)
+			VALUES ($1, $2, $3, nullif($4, ''), $5, $6, $7, 'intended', $8, clock_timestamp() + make_interval(secs => $9), nullif($10, ''))
+			ON CONFLICT DO NOTHING
+			RETURNING `+deliveryColumns, d.Key, d.OfficeKey, d.SessionKey, d.RunID, d.Kind, d.Part, d.Reply, text.Storable(d.Text), within.Seconds(), d.CauseID))
+		first, err = found(err)
+		return err
+	})
+	return intent, first, err
+}
+
 // longerRow is a row with one column more than its reader knows.
 type longerRow struct {
 	pgx.Row
