@@ -31,7 +31,6 @@ type rig struct {
 	received []adapters.Message
 	refuse   error // what intake answers
 	ready    []error
-	stop     func()
 }
 
 // transport tells how events come in.

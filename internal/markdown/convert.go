@@ -368,7 +368,7 @@ func plain(s string) string {
 
 // unescape resolves backslash escapes and references to characters.
 func unescape(s string) string {
-	if strings.IndexAny(s, `\&`) < 0 {
+	if !strings.ContainsAny(s, `\&`) {
 		return s
 	}
 	var b strings.Builder

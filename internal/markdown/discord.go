@@ -182,7 +182,7 @@ func unfenced(s string) string {
 // discordText escapes what Discord reads as markup. Bare addresses stay as they are as far as they hold nothing
 // that could end markup around them: a backslash would be part of them.
 func discordText(s string) string {
-	if strings.IndexAny(s, "\\`*_~|[]<") < 0 {
+	if !strings.ContainsAny(s, "\\`*_~|[]<") {
 		return s
 	}
 	var b strings.Builder

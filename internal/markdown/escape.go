@@ -25,7 +25,7 @@ func (d *dialect) escapeAlso(s string, p place, at int) string {
 	if d.text != nil {
 		return d.text(s)
 	}
-	if at < 0 && strings.IndexAny(s, "\\`*_~[]<>&!|") < 0 {
+	if at < 0 && !strings.ContainsAny(s, "\\`*_~[]<>&!|") {
 		return s
 	}
 	var b strings.Builder

@@ -59,7 +59,6 @@ type sessionFile struct {
 	id         string
 	parent     string
 	created    time.Time
-	updated    time.Time
 	hash       [32]byte
 	size       int64
 	entries    int64

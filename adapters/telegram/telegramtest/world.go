@@ -103,14 +103,13 @@ const (
 
 type chat struct {
 	Chat
-	bot       BotStanding
-	migrated  int64 // the supergroup that the group became
-	messages  map[int]*message
-	order     []int
-	next      int
-	topics    map[int]*topic
-	lastAsked map[int64]int
-	actions   []Action
+	bot      BotStanding
+	migrated int64 // the supergroup that the group became
+	messages map[int]*message
+	order    []int
+	next     int
+	topics   map[int]*topic
+	actions  []Action
 }
 
 // Action is a "typing" that was shown.
