@@ -17,6 +17,7 @@ type prunable struct {
 	table string
 	what  string
 	where string // on the table as t; $1 is the age in seconds
+	clear string // a column that is emptied, while the row stays; empty: the row is deleted
 }
 
 // old is a condition on a time; the age is a parameter of every rule's statement.
@@ -25,20 +26,22 @@ func old(column string) string {
 }
 
 var prunables = []prunable{
-	{"deliveries", "messages of runs that settled, and notices",
-		old(`t.updated_at`) + ` AND (t.run_id IS NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id AND r.state = 'settled'))`},
-	{"run_steps", "attempts at steps of runs that settled",
-		`EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id AND r.state = 'settled' AND ` + old(`r.settled_at`) + `)`},
-	{"run_waits", "waits for runs that never came",
-		old(`t.since`) + ` AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id AND r.state = 'running')`},
-	{"captures", "captures that wrote nothing",
-		old(`t.created_at`) + ` AND t.outcome IS DISTINCT FROM 'written'`},
-	{"inbox", "words that nobody could carry out",
-		old(`t.received_at`) + ` AND t.kind = 'control'`},
-	{"view_links", "links that have expired", old(`t.expires_at`)},
-	{"rate_buckets", "rate limits that have filled up again", old(`greatest(t.filled_at, t.blocked_until)`)},
-	{"chat_search", "search keys of revisions that are read no more",
-		old(`t.at`) + ` AND EXISTS (SELECT 1 FROM chat_log c WHERE c.id = t.chat_id AND NOT c.newest)`},
+	{table: "deliveries", what: "messages of runs that settled, and notices", where: old(`t.updated_at`) + ` AND (t.run_id IS NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id AND r.state = 'settled'))`},
+	{table: "run_steps", what: "attempts at steps of runs that settled", where: `EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id AND r.state = 'settled' AND ` + old(`r.settled_at`) + `)`},
+	{table: "run_waits", what: "waits for runs that never came", where: old(`t.since`) + ` AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run_id AND r.state = 'running')`},
+	{table: "captures", what: "captures that wrote nothing", where: old(`t.created_at`) + ` AND t.outcome IS DISTINCT FROM 'written'`},
+	{table: "inbox", what: "words that nobody could carry out", where: old(`t.received_at`) + ` AND t.kind = 'control'`},
+	{table: "runs", what: "memories as runs that settled have read them", clear: "memory", where: old(`t.settled_at`) + ` AND t.memory IS NOT NULL`},
+	{table: "view_links", what: "links that have expired", where: old(`t.expires_at`)},
+	{table: "rate_buckets", what: "rate limits that have filled up again", where: old(`greatest(t.filled_at, t.blocked_until)`)},
+	{table: "chat_search", what: "search keys of revisions that are read no more", where: old(`t.at`) + ` AND EXISTS (SELECT 1 FROM chat_log c WHERE c.id = t.chat_id AND NOT c.newest)`},
+}
+
+func (p prunable) verb() string {
+	if p.clear != "" {
+		return `UPDATE ` + p.table + ` SET ` + p.clear + ` = NULL`
+	}
+	return `DELETE FROM ` + p.table
 }
 
 // Pruned is how many rows of a table were deleted, or would be.
@@ -56,8 +59,7 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) ([]Pruned, error) 
 		for {
 			var deleted int64
 			err := s.tx(ctx, "prune", func(tx pgx.Tx) error {
-				tag, err := tx.Exec(ctx, `
-					DELETE FROM `+p.table+` WHERE ctid = ANY(ARRAY(
+				tag, err := tx.Exec(ctx, p.verb()+` WHERE ctid = ANY(ARRAY(
 						SELECT t.ctid FROM `+p.table+` t WHERE `+p.where+fmt.Sprintf(` LIMIT %d FOR UPDATE SKIP LOCKED))`, pruneBatch), age.Seconds())
 				deleted = tag.RowsAffected()
 				return err

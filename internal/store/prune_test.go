@@ -49,6 +49,7 @@ func (c *scene) litter() store.Run {
 	c.t.Helper()
 	c.ask("C1", "ann", "hello")
 	answered, _ := c.answer("C1", "an answer")
+	c.must(c.s.SetRunMemory(c.ctx(), answered.ID, store.Memory{Office: "- a fact"}))
 	_, err := c.s.BeginCapture(c.ctx(), answered.ID)
 	c.must(err)
 	_, _, err = c.s.LeaseMemory(c.ctx(), c.office.Key, answered.ID)
@@ -109,7 +110,9 @@ func TestPruneTakesWhatHasServedAndNothingElse(t *testing.T) {
 		if p.Rows == 0 {
 			t.Errorf("nothing is pruned of %s (%s)", p.Table, p.What)
 		}
-		before[p.Table] -= p.Rows
+		if p.Table != "runs" { // their rows stay
+			before[p.Table] -= p.Rows
+		}
 	}
 	if !maps.Equal(before, after) {
 		t.Errorf("the tables hold %v, want %v", after, before)
