@@ -48,8 +48,10 @@ func (c *scene) counts() map[string]int64 {
 func (c *scene) litter() store.Run {
 	c.t.Helper()
 	c.ask("C1", "ann", "hello")
-	answered, _ := c.answer("C1", "an answer")
+	answered := c.claim("C1")
 	c.must(c.s.SetRunMemory(c.ctx(), answered.ID, store.Memory{Office: "- a fact"}))
+	c.think(answered, 1, words("an answer"))
+	c.settle(answered, "an answer", run.Answered)
 	_, err := c.s.BeginCapture(c.ctx(), answered.ID)
 	c.must(err)
 	_, _, err = c.s.LeaseMemory(c.ctx(), c.office.Key, answered.ID)
