@@ -133,6 +133,9 @@ func (a *asker) askOnce(ctx context.Context, in terminal.Input, show func(result
 	// A fresh Temporal refuses a start that carries attributes it does not know. The message is safe meanwhile: it is
 	// committed first, and the sweeper of whoever serves starts it.
 	receipt, err := a.receive(ctx, m)
+	if err == nil && receipt.Decision == adapters.Stranged {
+		err = fault.New(fault.Forbidden, "%s may not talk to mikan here; see: mikan access list terminal, and mikan office show %s", in.User, receipt.OfficeKey)
+	}
 	if err != nil {
 		return err
 	}
