@@ -42,7 +42,7 @@ func (d *discord) serve(http.Handler) {}
 func (d *discord) connected(int) bool { return d.Connected() == 1 }
 
 // Strangers are told in private, outside of the room.
-func (d *discord) features() features { return features{forks: true, long: 9_000} }
+func (d *discord) features() features { return features{long: 9_000} }
 
 func (d *discord) again(testing.TB) { d.Redeliver() }
 

@@ -69,11 +69,9 @@ const (
 )
 
 type features struct {
-	tellsStrangers bool
-	// forks: a reply or thread under an answer is a session of its own, which grew from the run that answered.
-	forks bool
-	// placeholder: a message is there before the model is called.
-	placeholder bool
+	tellsStrangers bool // in the room
+	// parallel: each message of a room begins a session of its own, so that answers have no order.
+	parallel bool
 	// long is how many characters are a few messages.
 	long int
 }

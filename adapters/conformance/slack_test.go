@@ -46,7 +46,7 @@ func (s *slack) serve(http.Handler) {}
 
 func (s *slack) connected(want int) bool { return s.Sockets() >= want }
 
-func (s *slack) features() features { return features{tellsStrangers: true, forks: true, long: 30_000} }
+func (s *slack) features() features { return features{tellsStrangers: true, long: 30_000} }
 
 func (s *slack) again(t testing.TB) {
 	t.Helper()

@@ -45,7 +45,7 @@ func (g *telegram) serve(http.Handler) {}
 func (g *telegram) connected(int) bool { return len(g.Calls("getUpdates")) > 0 }
 
 func (g *telegram) features() features {
-	return features{tellsStrangers: true, forks: true, placeholder: true, long: 14_000}
+	return features{tellsStrangers: true, parallel: true, long: 14_000}
 }
 
 func (g *telegram) again(testing.TB) { g.Redeliver(2) }
