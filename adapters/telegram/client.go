@@ -137,6 +137,10 @@ func (e envelope) refusal() error {
 // errToken is what a refused token can be told by.
 var errToken = errors.New("the token is refused")
 
+// errUnknownCall marks a 404: whoever is asked knows the method not, or the token not. Telegram itself has every method;
+// servers that stand in for it may lack some.
+var errUnknownCall = errors.New("the call is unknown")
+
 func refusedToken() error {
 	return fault.Wrap(fault.Forbidden, errToken, "TELEGRAM_BOT_TOKEN is wrong or was revoked; ask @BotFather for the bot's token (/token) and set it")
 }
@@ -206,8 +210,10 @@ func translate(err error) error {
 		return fault.New(fault.RateLimited, "Telegram asks for a pause of %d s", paused.RetryAfter).After(time.Duration(paused.RetryAfter) * time.Second)
 	case errors.As(err, &moved):
 		return &migrated{int64(moved.MigrateToChatID)}
-	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
+	case errors.Is(err, bot.ErrorUnauthorized):
 		return refusedToken()
+	case errors.Is(err, bot.ErrorNotFound):
+		return fault.Wrap(fault.Forbidden, errUnknownCall, "Telegram knows no such call, or no such bot")
 	case errors.Is(err, bot.ErrorForbidden):
 		return fault.New(fault.Forbidden, "%s", discreet(described(err)))
 	case errors.Is(err, bot.ErrorConflict):

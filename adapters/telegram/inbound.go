@@ -30,6 +30,9 @@ const (
 	// again and again.
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
+	// A server that holds no requests is asked again after a pause.
+	heldAtLeast = 50 * time.Millisecond
+	unheldPause = 250 * time.Millisecond
 )
 
 // allowedUpdates are those that mikan takes in.
@@ -145,10 +148,17 @@ func (in *inbound) poll(ctx context.Context) error {
 // round takes one batch of updates in. It returns the offset after the last that is committed.
 func (in *inbound) round(ctx context.Context, offset int64) (int64, error) {
 	failpoint.Hit("telegram.getupdates.before")
+	asked := time.Now()
 	updates, err := in.transport.updates(ctx, offset, pollTime)
 	failpoint.Hit("telegram.getupdates.after")
 	if err != nil {
 		return offset, err
+	}
+	if len(updates) == 0 && time.Since(asked) < heldAtLeast {
+		select {
+		case <-time.After(unheldPause):
+		case <-ctx.Done():
+		}
 	}
 	for batch := in.decode(updates); len(batch) > 0; {
 		n := together(batch)

@@ -173,8 +173,10 @@ func TestTroubleAtTelegramIsOutlived(t *testing.T) {
 		{Method: "getMe", Kind: telegramtest.LoseReply},
 		{Method: "getWebhookInfo", Kind: telegramtest.ServerError},
 		{Method: "setMyCommands", Kind: telegramtest.ServerError},
+		{Method: "getWebhookInfo", Kind: telegramtest.Refuse, Code: http.StatusNotFound, Description: "Not Found: method not found", Times: -1},
+		{Method: "setMyCommands", Kind: telegramtest.Refuse, Code: http.StatusNotFound, Description: "Not Found: method not found", Times: -1},
 	} {
-		t.Run(string(f.Kind)+" of "+f.Method, func(t *testing.T) {
+		t.Run(strings.Join([]string{string(f.Kind), "of", f.Method, f.Description}, " "), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, telegramtest.Options{})
 			r.telegram.Fail(f)
@@ -254,6 +256,7 @@ func TestMikansOwnWebhookIsRemovedWhenItIsToPoll(t *testing.T) {
 	quit()
 	r.config.WebhookURL, r.config.WebhookSecret = "", ""
 	r.start(r.another("two"))
+	r.eventually("it is removed", func() bool { return r.telegram.Webhook() == "" }) // what came by it is not what is tested
 	r.say("one")
 	r.comesIn("one")
 }

@@ -11,6 +11,7 @@ package telegram
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -124,6 +125,9 @@ func (a *Adapter) whoAmI(ctx context.Context) (*models.User, error) {
 		me, err = a.bot.GetMe(ctx)
 		return err
 	})
+	if errors.Is(err, errUnknownCall) { // every server has this method
+		err = refusedToken()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -75,6 +75,9 @@ func (in *inbound) keepWebhook(ctx context.Context) error {
 
 func (in *inbound) ensureWebhook(ctx context.Context) error {
 	info, err := in.webhookInfo(ctx)
+	if errors.Is(err, errUnknownCall) {
+		info, err = &models.WebhookInfo{URL: in.config.WebhookURL}, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -138,6 +141,10 @@ func (a *Adapter) foreignWebhook(ctx context.Context, address string) error {
 // clearWebhook removes the webhook that mikan set before it was told to poll. Somebody else's stays.
 func (in *inbound) clearWebhook(ctx context.Context) error {
 	info, err := in.webhookInfo(ctx)
+	if errors.Is(err, errUnknownCall) { // polling finds out by itself
+		in.log.Warn("Telegram does not tell whether a webhook is set", "error", err)
+		return nil
+	}
 	if err != nil || info.URL == "" {
 		return err
 	}
