@@ -80,7 +80,8 @@ func (d *Delivery) Draw(ctx context.Context, r store.Run, text string) error {
 		return err
 	}
 	p.stage, p.cause = Growing, r.TriggerMessageID
-	c, err := d.show(ctx, p, answerDelivery(r, store.AnswerDelivery, 0, partsOf(p, text)[0]))
+	m := answerDelivery(r, store.AnswerDelivery, 0, partsOf(p, text)[0])
+	c, err := d.show(ctx, p, m)
 	if err == nil && c.State == store.Refused {
 		return fault.New(c.ErrorCode, "%s", c.ErrorText)
 	}
@@ -91,27 +92,38 @@ func (d *Delivery) Draw(ctx context.Context, r store.Run, text string) error {
 		err = d.Store.Confirm(ctx, c)
 	}
 	if err != nil {
-		d.repair(ctx, p, r)
+		d.repair(ctx, p, m.Key, c.MessageID)
 	}
 	return err
 }
 
-// repair shows a final message once more. A draft that could not be confirmed may have been drawn late, by a process that
-// stood still while another one finished the run, and have taken the final message's place.
-func (d *Delivery) repair(ctx context.Context, p place, r store.Run) {
-	said, err := d.Store.RunDeliveries(ctx, r.ID)
-	i := slices.IndexFunc(said, func(s store.Delivery) bool {
-		return isAnswer(s) && s.Part == 0 && s.State == store.Final && s.MessageID != ""
-	})
-	if err != nil || i < 0 {
+// repair makes the platform show what is recorded of a message. Two attempts can have called it at once: one that stood
+// still while another one finished the run, or whose process is dead while its call was on the way. Its late edit has
+// then taken the final text's place, which is shown once more; its late post, which nobody looked for any more, stands
+// beside the recorded message and is taken back. shown is what the caller has posted or edited; it may be empty.
+func (d *Delivery) repair(ctx context.Context, p place, key, shown string) {
+	recorded, found, err := d.Store.Delivery(ctx, key)
+	if err == nil && !found {
 		return
 	}
 	p.stage = Complete
-	err = d.call(ctx, attempt{until: time.Now().Add(postWithin)}, "edit", func(ctx context.Context) error {
-		return p.outbound.Edit(ctx, said[i].MessageID, outgoing(p, said[i]))
-	})
+	at := attempt{until: time.Now().Add(postWithin)}
+	// While an intent is open, its attempt may find the message and make it its own.
+	if err == nil && shown != "" && shown != recorded.MessageID && recorded.State != store.Intended {
+		err = d.call(ctx, at, "delete", func(ctx context.Context) error {
+			return p.outbound.Delete(ctx, shown, outgoing(p, recorded))
+		})
+		if fault.CodeOf(err) == fault.NotFound {
+			err = nil
+		}
+	}
+	if err == nil && recorded.State == store.Final && recorded.MessageID != "" {
+		err = d.call(ctx, at, "edit", func(ctx context.Context) error {
+			return p.outbound.Edit(ctx, recorded.MessageID, outgoing(p, recorded))
+		})
+	}
 	if err != nil {
-		d.Log.Warn("a final message could not be repeated", "delivery", said[i].Key, "code", fault.CodeOf(err))
+		d.Log.Warn("a message could not be repaired", "delivery", key, "code", fault.CodeOf(err))
 	}
 }
 
@@ -148,12 +160,12 @@ func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.
 		}
 		return d.Store.Finish(ctx, runID, nil, end.Settlement)
 	}
-	return d.finish(ctx, p, r, end)
+	return d.finish(ctx, p, r, said, end)
 }
 
 // finish shows the parts in order: each is confirmed before the next is begun, the last one with the settlement. A part
 // that the platform refuses ends the run as failed.
-func (d *Delivery) finish(ctx context.Context, p place, r store.Run, end Ending) (store.After, error) {
+func (d *Delivery) finish(ctx context.Context, p place, r store.Run, said []store.Delivery, end Ending) (store.After, error) {
 	parts := partsOf(p, end.Text)
 	for i, text := range parts {
 		delivery := answerDelivery(r, end.Kind, i, text)
@@ -161,7 +173,7 @@ func (d *Delivery) finish(ctx context.Context, p place, r store.Run, end Ending)
 		if err != nil {
 			return store.After{}, err
 		}
-		c.Log = logOf(r, c, end.Kind)
+		c.Log = logOf(r, c, kindOf(said, delivery))
 		settled, stop := begun(ctx)
 		defer stop()
 		switch {
@@ -169,15 +181,15 @@ func (d *Delivery) finish(ctx context.Context, p place, r store.Run, end Ending)
 			end.Settlement = store.Settlement{Outcome: run.Failed, ErrorCode: c.ErrorCode, ErrorText: c.ErrorText}
 		case i < len(parts)-1:
 			if err := d.Store.Confirm(settled, c); err != nil {
-				return store.After{}, err
+				return store.After{}, d.lost(settled, p, c, err)
 			}
 			continue
 		}
 		after, err := d.Store.Finish(settled, r.ID, []store.Confirmation{c}, end.Settlement)
 		if err == nil && c.Contested > 0 {
-			d.again(ctx, p, delivery, c)
+			d.again(ctx, p, c)
 		}
-		return after, err
+		return after, d.lost(settled, p, c, err)
 	}
 	return store.After{}, fault.New(fault.Internal, "an answer has no parts")
 }
@@ -190,9 +202,27 @@ func partsOf(p place, text string) []string {
 	return []string{text}
 }
 
+// kindOf is what a part of an answer counts as. One that was final before stays what it was, however its run ends.
+func kindOf(said []store.Delivery, part store.Delivery) store.DeliveryKind {
+	for _, s := range said {
+		if s.Key == part.Key && s.State == store.Final {
+			return s.Kind
+		}
+	}
+	return part.Kind
+}
+
+// lost repairs what an attempt has shown that turns out to have been overtaken. It passes the error on.
+func (d *Delivery) lost(ctx context.Context, p place, c store.Confirmation, err error) error {
+	if store.Overtaken(err) {
+		d.repair(ctx, p, c.Key, c.MessageID)
+	}
+	return err
+}
+
 // again repeats a final edit. An edit of a dead or frozen attempt was in flight when the final one was made, and may have
 // come after it; when its deadline has passed the platform shows the last one for certain.
-func (d *Delivery) again(ctx context.Context, p place, m store.Delivery, c store.Confirmation) {
+func (d *Delivery) again(ctx context.Context, p place, c store.Confirmation) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*postWithin)
 	defer cancel()
 	select {
@@ -200,18 +230,16 @@ func (d *Delivery) again(ctx context.Context, p place, m store.Delivery, c store
 	case <-ctx.Done():
 		return
 	}
-	err := d.call(ctx, attempt{until: time.Now().Add(postWithin)}, "edit", func(ctx context.Context) error {
-		return p.outbound.Edit(ctx, c.MessageID, outgoing(p, m))
-	})
-	if err != nil {
-		d.Log.Warn("a final message could not be repeated", "delivery", m.Key, "code", fault.CodeOf(err))
-	}
+	d.repair(ctx, p, c.Key, c.MessageID)
 }
 
 // onlyNotices tells whether a run has said nothing itself, while a notice was posted where somebody stopped it.
 func onlyNotices(said []store.Delivery) bool {
-	return len(said) > 0 && !slices.ContainsFunc(said, isAnswer)
+	return slices.ContainsFunc(said, isNotice) && !slices.ContainsFunc(said, isAnswer)
 }
+
+// isNotice tells a notice about a run from a file that the run has posted: a notice answers somebody's word.
+func isNotice(s store.Delivery) bool { return !isAnswer(s) && s.CauseID != "" }
 
 func isAnswer(s store.Delivery) bool {
 	return s.Key == run.DeliveryKey(s.RunID, fmt.Sprintf("answer/%d", s.Part))
@@ -233,7 +261,7 @@ func (d *Delivery) CloseNotices(ctx context.Context, r store.Run) error {
 		return err
 	}
 	for _, s := range said {
-		if isAnswer(s) || s.State == store.Final || s.State == store.Refused {
+		if !isNotice(s) || s.State == store.Final || s.State == store.Refused {
 			continue
 		}
 		s.Text = text
@@ -330,7 +358,7 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 	}
 	c.Log = &store.ChatMessage{
 		OfficeKey: n.Row.OfficeKey, MessageID: c.MessageID, SessionKey: n.Row.SessionKey, AuthorID: "mikan", AuthorName: "mikan",
-		AuthorKind: store.AuthorMikan, Kind: store.ChatNotice, Text: n.Text, RunID: n.RunID, SentAt: time.Now(),
+		AuthorKind: store.AuthorMikan, Kind: store.ChatNotice, Text: c.Text, RunID: n.RunID, SentAt: time.Now(),
 	}
 	if c.MessageID == "" || n.OnlyFor != "" {
 		c.Log = nil

@@ -2,7 +2,9 @@ package adapters_test
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/internal/fault"
@@ -74,5 +76,107 @@ func TestADraftDrawnAfterTheAnswerIsRepaired(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// slowPosts is a platform on which posting one text takes until it is let go.
+type slowPosts struct {
+	*stage
+	text    string
+	waiting chan struct{}
+	letGo   chan struct{}
+}
+
+func (s *slowPosts) Post(ctx context.Context, m adapters.Outgoing) (string, error) {
+	if m.Markdown == s.text {
+		close(s.waiting)
+		<-s.letGo
+	}
+	return s.stage.Post(ctx, m)
+}
+
+func TestADraftPostedAfterItsRunHasEndedIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  adapters.Ending
+		want []string
+	}{
+		"answered": {adapters.Ending{Kind: store.AnswerDelivery, Text: "the answer", Settlement: store.Settlement{Outcome: run.Answered}}, []string{"the answer"}},
+		"silent":   {adapters.Ending{Settlement: store.Settlement{Outcome: run.Silent}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, s := onStage(t)
+			slow := &slowPosts{stage: s, text: "a late draft", waiting: make(chan struct{}), letGo: make(chan struct{})}
+			s.can.Redraws = adapters.EditRedraws
+			p.delivery.Outbounds[office.Slack] = slow
+			r := p.running("hello")
+			late := make(chan error, 1)
+			go func() { late <- p.delivery.Draw(t.Context(), r, "a late draft") }()
+			<-slow.waiting
+			p.letDeadlinesPass()
+			if _, err := p.delivery.Finish(t.Context(), r.ID, c.end); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.letGo)
+			if err := <-late; !store.Overtaken(err) {
+				t.Errorf("the late draft: %v, want it overtaken", err)
+			}
+			if seen := s.seen(); !slices.Equal(seen, c.want) {
+				t.Errorf("people see %q, want %q", seen, c.want)
+			}
+		})
+	}
+}
+
+func TestAPartThatWasShownStaysAnAnswerWhenItsRunIsStopped(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	s.limit = 10
+	r := p.running("hello")
+	s.fail = func(call string, m adapters.Outgoing) error {
+		if m.Part == 1 {
+			return fault.New(fault.Unavailable, "away")
+		}
+		return nil
+	}
+	end := adapters.Ending{Kind: store.AnswerDelivery, Text: "abcdefghijkl", Settlement: store.Settlement{Outcome: run.Answered}}
+	if _, err := p.delivery.Finish(t.Context(), r.ID, end); fault.CodeOf(err) != fault.Unavailable {
+		t.Fatal(err)
+	}
+	end = adapters.Ending{Kind: store.NoticeDelivery, Text: adapters.StoppedText, Settlement: store.Settlement{Outcome: run.Stopped}}
+	if _, err := p.delivery.Finish(t.Context(), r.ID, end); err != nil {
+		t.Fatal(err)
+	}
+	if seen := s.seen(); !slices.Equal(seen, []string{"abcdefghij"}) {
+		t.Errorf("people see %q", seen)
+	}
+	if p.rows("chat_log WHERE kind = 'answer' AND cause_message_id IS NOT NULL AND text = 'abcdefghij'") != 1 {
+		t.Error("what was shown of the answer has lost its cause")
+	}
+}
+
+// A worker died while it posted a file: nobody knows whether the file is there, and nothing is said about it.
+func TestTheEndOfARunSaysNothingInPlaceOfAFile(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	r := p.running("hello")
+	_, err := p.store.Intend(t.Context(), store.Delivery{
+		Key: run.DeliveryKey(r.ID, "file/tool"), OfficeKey: r.OfficeKey, SessionKey: r.SessionKey, RunID: r.ID, Kind: store.NoticeDelivery, Text: "(file: a.txt)",
+	}, time.Minute, store.PostOnce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.letDeadlinesPass()
+	end := adapters.Ending{Kind: store.NoticeDelivery, Text: adapters.StoppedText, Settlement: store.Settlement{Outcome: run.Stopped}}
+	after, err := p.delivery.Finish(t.Context(), r.ID, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.delivery.CloseNotices(t.Context(), after.Run); err != nil {
+		t.Fatal(err)
+	}
+	if seen := s.seen(); !slices.Equal(seen, []string{adapters.StoppedText}) {
+		t.Errorf("people see %q, want once that it was stopped", seen)
 	}
 }

@@ -232,6 +232,13 @@ func (s *Store) RunDeliveries(ctx context.Context, runID string) ([]Delivery, er
 	return deliveries, translate(err)
 }
 
+// Delivery finds a delivery by its key; false when nothing was intended under it.
+func (s *Store) Delivery(ctx context.Context, key string) (Delivery, bool, error) {
+	d, err := scanDelivery(s.pool.QueryRow(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE key = $1`, key))
+	ok, err := found(err)
+	return d, ok, err
+}
+
 // NoticeFor finds the notice that a control word got; false before there is one.
 func (s *Store) NoticeFor(ctx context.Context, officeKey, messageID string) (Delivery, bool, error) {
 	d, err := scanDelivery(s.pool.QueryRow(ctx, `
