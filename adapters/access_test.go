@@ -131,6 +131,73 @@ func TestNothingIsKeptOfAStrangerWhereThePlatformSaysSo(t *testing.T) {
 	}
 }
 
+func TestStopIsForThoseWhoMayTalkWhereAnybodyCanWrite(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	s.can.Strangers = adapters.StrangersUnkept
+	p.running("work")
+	s.standing = func(a adapters.Applicant) (adapters.Standing, error) {
+		if a.AuthorID == "U2" {
+			return adapters.Member, nil
+		}
+		return adapters.Stranger, nil
+	}
+	say := func(author string, standing adapters.Standing) adapters.Decision {
+		m := p.says(author, "stop", adapters.NotAddressed)
+		m.Standing = standing
+		return p.receive(m).Decision
+	}
+	if got := say("U3", adapters.Stranger); got != adapters.Stranged {
+		t.Errorf("a stranger's stop: %s", got)
+	}
+	if got := say("U3", adapters.Unknown); got != adapters.Undecided {
+		t.Errorf("somebody's stop: %s", got)
+	}
+	p.eventually("nothing of it is kept", func() bool { return p.rows("inbox") == 0 })
+	if got := p.rows("deliveries"); got != 0 || len(p.temporal.cancelled) != 0 {
+		t.Errorf("strangers had %v cancelled and got %d answers", p.temporal.cancelled, got)
+	}
+	say("U2", adapters.Unknown)
+	p.eventually("a member's stop is carried out", func() bool {
+		return p.rows("deliveries WHERE state = 'posted'") == 1 && p.rows("inbox") == 0
+	})
+	if len(p.temporal.cancelled) != 1 {
+		t.Errorf("cancelled %v", p.temporal.cancelled)
+	}
+}
+
+// A message whose author's standing is still looked up becomes a run in a moment: "stop" means that one.
+func TestStopWaitsForADecision(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	m := p.says("U1", "work", adapters.Mention)
+	m.Standing = adapters.Unknown
+	r := p.receive(m) // the platform does not answer
+	p.receive(p.says("U1", "stop", adapters.Mention))
+	if seen := s.seen(); len(seen) != 0 || p.rows("inbox") != 2 {
+		t.Fatalf("it said %q with %d rows in the inbox", seen, p.rows("inbox"))
+	}
+	s.standing = func(adapters.Applicant) (adapters.Standing, error) { return adapters.Member, nil }
+	waiting, err := p.store.Undecideds(t.Context(), 0, 10)
+	if err != nil || len(waiting) != 1 {
+		t.Fatalf("%d undecided, %v", len(waiting), err)
+	}
+	if err := p.intake.Decide(t.Context(), waiting[0]); err != nil {
+		t.Fatal(err)
+	}
+	p.claim("C1", r)
+	words, err := p.store.Controls(t.Context(), 0, 10)
+	if err != nil || len(words) != 1 {
+		t.Fatalf("%d words, %v", len(words), err)
+	}
+	if err := p.intake.Control.CarryOut(t.Context(), words[0]); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.temporal.cancelled) != 1 {
+		t.Errorf("cancelled %v", p.temporal.cancelled)
+	}
+}
+
 func TestStandingIsFoundOutAfterTheMessageIsCommitted(t *testing.T) {
 	t.Parallel()
 	p, s := onStage(t)

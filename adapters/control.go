@@ -130,7 +130,8 @@ func (c *Control) target(ctx context.Context, row store.InboxRow) (target *store
 			}
 		}
 	}
-	if _, scoped := key.Suffix(); scoped || len(open) == 0 {
+	// Where every message at top level opens a scope of its own, the word's scope is the word itself.
+	if suffix, scoped := key.Suffix(); scoped && suffix != row.MessageID || len(open) == 0 {
 		return nil, 0, nil
 	}
 	if len(open) == 1 {
@@ -144,7 +145,8 @@ func (c *Control) stopAll(ctx context.Context, row store.InboxRow) error {
 	if err != nil {
 		return err
 	}
-	return c.stop(ctx, row, fmt.Sprintf("Dropped %d waiting. ", dropped))
+	c.Delivery.unmark(ctx, dropped)
+	return c.stop(ctx, row, fmt.Sprintf("Dropped %d waiting. ", len(dropped)))
 }
 
 // reset starts an empty session at once. The open run of the old epoch can write no more; it is stopped, and what

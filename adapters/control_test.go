@@ -35,6 +35,8 @@ func TestStopNamesItsRunByScope(t *testing.T) {
 		{"at top level the only thread", []string{"C1:1"}, "C1", "C1:1", "Stopping"},
 		{"at top level several threads", []string{"C1:1", "C1:2", "C1:3"}, "C1", "", "3 runs"},
 		{"in a thread never another thread", []string{"C1:1"}, "C1:2", "", "Nothing is running"},
+		{"at top level, where each message has its scope", []string{"C1:1"}, "C1:m3", "C1:1", "Stopping"},
+		{"there, too, none of several threads", []string{"C1:1", "C1:2"}, "C1:m5", "", "2 runs"},
 		{"nothing runs", nil, "C1", "", "Nothing is running"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

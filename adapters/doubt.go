@@ -18,8 +18,8 @@ import (
 // consider decides what becomes of a message that may become a run: it clears the row of one that does not address
 // mikan after all, tells strangers apart, and leaves in doubt what only a call can tell.
 func (in *Intake) consider(ctx context.Context, m Message, a *store.Arrival, stranger *bool) error {
-	if isStop(a.Row) {
-		return nil // whoever is there may stop what runs there
+	if isStop(a.Row) && in.capabilities(m.Address).Strangers != StrangersUnkept {
+		return nil // whoever is there may stop what runs there; not where that is all the world
 	}
 	inForce, err := in.Settings(ctx, a.Office.Key)
 	if err != nil {

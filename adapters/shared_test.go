@@ -149,6 +149,18 @@ func TestAMessageThatWaitsCarriesASignUntilItsRunStarts(t *testing.T) {
 	p.eventually("the sign is gone", func() bool { return s.signed("-queued " + second.ID) })
 }
 
+func TestAMessageThatIsDroppedLosesItsSign(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	s.can.Waiting = adapters.WaitingMarked
+	p.running("first")
+	second := p.says("U1", "second", adapters.Mention)
+	p.receive(second)
+	p.eventually("the second is marked", func() bool { return s.signed("+queued " + second.ID) })
+	p.receive(p.says("U1", "stop all", adapters.Mention))
+	p.eventually("the sign is gone", func() bool { return s.signed("-queued " + second.ID) })
+}
+
 func TestAMessageThatWaitsIsToldWhereThereAreNoSigns(t *testing.T) {
 	t.Parallel()
 	p, s := onStage(t)

@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/geminixiang/mikan/internal/fault"
@@ -57,6 +58,31 @@ func (d *Delivery) markWaiting(ctx context.Context, p place, row store.InboxRow,
 		return err
 	}
 	return marker.Unmark(ctx, m, MarkQueued) // its run began meanwhile, and may have looked before the sign was there
+}
+
+// unmark takes the sign that they wait off messages that will not be answered, beside the caller.
+func (d *Delivery) unmark(ctx context.Context, rows []store.InboxRow) {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r store.InboxRow) bool { return !r.Marked })
+	if len(rows) == 0 {
+		return
+	}
+	p, err := d.place(ctx, rows[0].OfficeKey) // they are of one session
+	if err != nil {
+		return
+	}
+	marker, marks := p.outbound.(Marker)
+	if !marks || p.outbound.Capabilities(p.address).Waiting != WaitingMarked {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
+	go func() {
+		defer cancel()
+		for _, row := range rows {
+			if err := marker.Unmark(ctx, outgoingTo(p, row), MarkQueued); err != nil && ctx.Err() == nil {
+				d.Log.Debug("a sign was not taken off", "platform", p.address.Platform, "code", fault.CodeOf(err))
+			}
+		}
+	}()
 }
 
 func outgoingTo(p place, row store.InboxRow) Outgoing {

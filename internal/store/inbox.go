@@ -153,26 +153,31 @@ func (s *Store) Done(ctx context.Context, id int64) error {
 	return translate(err)
 }
 
-// EmptyQueue drops what waited in a session when a control row came, and tells how many triggers that were. What came
-// after the row stays, however late the row is carried out.
-func (s *Store) EmptyQueue(ctx context.Context, control InboxRow) (dropped int64, err error) {
+// EmptyQueue drops the triggers that waited in a session when a control row came, and returns them. What came after the
+// row stays, however late the row is carried out.
+func (s *Store) EmptyQueue(ctx context.Context, control InboxRow) (dropped []InboxRow, err error) {
 	err = s.tx(ctx, "empty_queue", func(tx pgx.Tx) error {
 		if err := lockSession(ctx, tx, control.OfficeKey, control.SessionKey); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `DELETE FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND id < $3`,
-			control.OfficeKey, control.SessionKey, control.ID)
-		dropped = tag.RowsAffected()
+		rows, err := tx.Query(ctx, `
+			DELETE FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND id < $3
+			RETURNING `+inboxColumns, control.OfficeKey, control.SessionKey, control.ID)
+		if err != nil {
+			return err
+		}
+		dropped, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (InboxRow, error) { return scanInbox(row) })
 		return err
 	})
 	return dropped, err
 }
 
-// WaitsBefore tells whether a trigger that came before a control row still waits in its session.
+// WaitsBefore tells whether a trigger that came before a control row still waits in its session, to be decided about or
+// to be run.
 func (s *Store) WaitsBefore(ctx context.Context, control InboxRow) (bool, error) {
 	var waits bool
 	err := s.pool.QueryRow(ctx, `
-		SELECT EXISTS (SELECT 1 FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND state = 'waiting' AND id < $3)`,
+		SELECT EXISTS (SELECT 1 FROM inbox WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND id < $3)`,
 		control.OfficeKey, control.SessionKey, control.ID).Scan(&waits)
 	return waits, translate(err)
 }
