@@ -72,7 +72,7 @@ func (a *Adapter) Standing(ctx context.Context, p adapters.Applicant) (adapters.
 	return adapters.Member, nil
 }
 
-// writer asks for the permission, which "write", "maintain" and "admin" hold; GitHub reports maintain as write.
+// writer asks for the permission, which "write", "maintain" and "admin" hold; github.com reports maintain as write.
 func (a *Adapter) writer(ctx context.Context, at target, login string) (adapters.Standing, error) {
 	key := at.full() + " " + login
 	if is, ok := a.standing.get(key); ok {
@@ -86,7 +86,7 @@ func (a *Adapter) writer(ctx context.Context, at target, login string) (adapters
 	})
 	is := adapters.Stranger
 	switch code := fault.CodeOf(err); {
-	case err == nil && slices.Contains([]string{"admin", "write"}, level.GetPermission()):
+	case err == nil && slices.Contains([]string{"admin", "maintain", "write"}, level.GetPermission()):
 		is = adapters.Member
 	case err != nil && (fault.Retryable(code) || code == fault.Interrupted):
 		return adapters.Unknown, err
