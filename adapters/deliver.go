@@ -20,7 +20,7 @@ import (
 
 // postWithin is the hard deadline of one call to a platform. A successor waits until it has passed before it looks
 // whether the call went through, so it is short.
-const postWithin = 15 * time.Second
+const postWithin = 8 * time.Second
 
 // Delivery is the one way out: every visible message goes intent, platform call, confirmation.
 type Delivery struct {
