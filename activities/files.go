@@ -21,8 +21,8 @@ type FilesInput struct {
 	RunID string `json:"run"`
 }
 
-// filesSlot is where the note about a run's files is kept.
-const filesSlot = "files"
+// filesSlot is where the note about the files of a message is kept: of an attempt that dies, what it has told stays told.
+func filesSlot(messageID string) string { return "files/" + messageID }
 
 // Limits of a file that is fetched.
 const (
@@ -42,54 +42,60 @@ func (t *Tools) Files(ctx context.Context, in FilesInput) error {
 }
 
 func (t *Tools) files(ctx context.Context, runID string) error {
-	step, err := t.Store.BeginStep(ctx, runID, filesSlot)
-	if err != nil || step.Done != nil {
-		return err
-	}
-	messages, err := t.Store.PendingFiles(ctx, step.Run)
+	r, err := t.Store.Run(ctx, runID)
 	if err != nil {
 		return err
 	}
-	dir, err := workfile.Open(t.Workspace.place(step.Run).Dir)
+	messages, err := t.Store.PendingFiles(ctx, r)
+	if err != nil || len(messages) == 0 {
+		return err
+	}
+	dir, err := workfile.Open(t.Workspace.place(r).Dir)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "the workspace cannot be opened")
 	}
 	defer dir.Close()
-	var blocks []llm.Block
 	for _, m := range messages {
-		var notes []string
-		for i := range m.Attachments {
-			if !m.Attachments[i].Pending() {
-				continue
-			}
-			picture := t.fetch(ctx, dir, step.Run, &m.Attachments[i])
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			notes = append(notes, fileNote(m.Attachments[i]))
-			if picture != nil {
-				blocks = append(blocks, *picture)
-			}
-		}
-		if err := t.Store.SetAttachments(ctx, m); err != nil {
+		if err := t.filesOf(ctx, dir, runID, m); err != nil {
 			return err
 		}
-		blocks = append(blocks, llm.Block{Kind: llm.BlockText, Text: fmt.Sprintf("(files of the message by [%s]: %s)", m.AuthorName, strings.Join(notes, "; "))})
 	}
-	if len(blocks) == 0 {
-		return nil
-	}
-	return patiently(ctx, func() error {
-		_, err := t.Store.CommitStep(ctx, step, store.Spent{}, store.Entry{Kind: store.EntryChat, Body: store.Body{Blocks: blocks}})
+	return nil
+}
+
+// filesOf brings in the files of one message and tells the model.
+func (t *Tools) filesOf(ctx context.Context, dir *workfile.Dir, runID string, m store.ChatMessage) error {
+	step, err := t.Store.BeginStep(ctx, runID, filesSlot(m.MessageID))
+	if err != nil || step.Done != nil {
 		return err
+	}
+	var blocks []llm.Block
+	var notes []string
+	for i := range m.Attachments {
+		if !m.Attachments[i].Pending() {
+			continue
+		}
+		picture := t.fetch(ctx, dir, step.Run, &m.Attachments[i])
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		notes = append(notes, fileNote(m.Attachments[i]))
+		if picture != nil {
+			blocks = append(blocks, *picture)
+		}
+	}
+	blocks = append(blocks, llm.Block{Kind: llm.BlockText, Text: fmt.Sprintf("(files of the message by [%s]: %s)", store.LineName(m.AuthorName), strings.Join(notes, "; "))})
+	return patiently(ctx, func() error {
+		return t.Store.CommitFiles(ctx, step, m, store.Entry{Kind: store.EntryChat, Body: store.Body{Blocks: blocks}})
 	})
 }
 
 func fileNote(a store.Attachment) string {
+	name := store.LineName(a.Name)
 	if a.Problem != "" {
-		return a.Name + " is not available: " + a.Problem
+		return name + " is not available: " + a.Problem
 	}
-	return a.Name + " is at " + a.Path
+	return name + " is at " + a.Path
 }
 
 // fetch brings one file in and notes in the attachment where it is, or why it is not there. It returns the file as a

@@ -29,11 +29,16 @@ const claimLines = "210"
 // Pending tells whether nobody has fetched a file yet.
 func (a Attachment) Pending() bool { return a.Source != "" && a.Path == "" && a.Problem == "" }
 
-// SetAttachments records what became of a message's files.
-func (s *Store) SetAttachments(ctx context.Context, m ChatMessage) error {
+// CommitFiles records what became of a message's files, together with the entry that tells the model of it: a later
+// attempt finds both or neither. Errors are those of CommitStep.
+func (s *Store) CommitFiles(ctx context.Context, step Step, m ChatMessage, told Entry) error {
 	return s.tx(ctx, "files", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE chat_log SET attachments = $3 WHERE office_key = $1 AND message_id = $2 AND newest`,
 			m.OfficeKey, m.MessageID, m.Attachments)
+		if err != nil {
+			return err
+		}
+		_, err = commitStep(ctx, tx, step, Spent{}, told)
 		return err
 	})
 }

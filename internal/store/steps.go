@@ -122,35 +122,40 @@ type Spent struct {
 // returned and nothing is written. Refused for an attempt that was overtaken, and with conflict where the session was
 // reset or the run settled.
 func (s *Store) CommitStep(ctx context.Context, step Step, spent Spent, entry Entry, following ...Entry) (Entry, error) {
+	var stored Entry
+	err := s.tx(ctx, "step", func(tx pgx.Tx) (err error) {
+		stored, err = commitStep(ctx, tx, step, spent, entry, following...)
+		return err
+	})
+	return stored, err
+}
+
+func commitStep(ctx context.Context, tx pgx.Tx, step Step, spent Spent, entry Entry, following ...Entry) (Entry, error) {
 	entry.RunID, entry.Slot = step.Run.ID, step.Slot
 	stored := append([]Entry{entry}, following...)
-	err := s.tx(ctx, "step", func(tx pgx.Tx) error {
-		var token int64
-		if _, err := found(tx.QueryRow(ctx, `SELECT token FROM run_steps WHERE run_id = $1 AND slot = $2 FOR UPDATE`,
-			step.Run.ID, step.Slot).Scan(&token)); err != nil {
-			return err
-		}
-		if token != step.Token {
-			return overtaken()
-		}
-		rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE run_id = $1 AND slot = $2`, step.Run.ID, step.Slot)
-		if err != nil {
-			return err
-		}
-		existing, err := pgx.CollectRows(rows, scanEntry)
-		if err != nil {
-			return err
-		}
-		if len(existing) == 1 {
-			stored = existing
-			return nil
-		}
-		if err := appendEntries(ctx, tx, step.Run.SessionID, step.Run.Epoch, stored); err != nil {
-			return err
-		}
-		return spend(ctx, tx, step.Run.ID, stored, spent)
-	})
-	return stored[0], err
+	var token int64
+	if _, err := found(tx.QueryRow(ctx, `SELECT token FROM run_steps WHERE run_id = $1 AND slot = $2 FOR UPDATE`,
+		step.Run.ID, step.Slot).Scan(&token)); err != nil {
+		return Entry{}, err
+	}
+	if token != step.Token {
+		return Entry{}, overtaken()
+	}
+	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE run_id = $1 AND slot = $2`, step.Run.ID, step.Slot)
+	if err != nil {
+		return Entry{}, err
+	}
+	existing, err := pgx.CollectRows(rows, scanEntry)
+	if err != nil {
+		return Entry{}, err
+	}
+	if len(existing) == 1 {
+		return existing[0], nil
+	}
+	if err := appendEntries(ctx, tx, step.Run.SessionID, step.Run.Epoch, stored); err != nil {
+		return Entry{}, err
+	}
+	return stored[0], spend(ctx, tx, step.Run.ID, stored, spent)
 }
 
 func spend(ctx context.Context, tx pgx.Tx, runID string, written []Entry, spent Spent) error {

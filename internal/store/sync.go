@@ -100,20 +100,20 @@ const lineTime = "2006-01-02 15:04:05-07:00"
 
 // ChatLine is how somebody's message appears to the model: [time] [name]: text, with attachments named.
 func ChatLine(m ChatMessage, zone *time.Location) string {
-	return fmt.Sprintf("[%s] [%s]: %s%s", m.SentAt.In(zone).Format(lineTime), lineName(m.AuthorName), m.Text, attachmentLines(m.Attachments))
+	return fmt.Sprintf("[%s] [%s]: %s%s", m.SentAt.In(zone).Format(lineTime), LineName(m.AuthorName), m.Text, attachmentLines(m.Attachments))
 }
 
 // PromptLine is how a run's trigger appears to the model. thread is the suffix of the session key, if it has one.
 func PromptLine(m ChatMessage, thread string, zone *time.Location) string {
 	in := ""
 	if thread != "" {
-		in = " [in-thread:" + lineName(thread) + "]"
+		in = " [in-thread:" + LineName(thread) + "]"
 	}
-	return fmt.Sprintf("[%s] [%s]%s: %s%s", m.SentAt.In(zone).Format(lineTime), lineName(m.AuthorName), in, m.Text, attachmentLines(m.Attachments))
+	return fmt.Sprintf("[%s] [%s]%s: %s%s", m.SentAt.In(zone).Format(lineTime), LineName(m.AuthorName), in, m.Text, attachmentLines(m.Attachments))
 }
 
-// lineName keeps a name from closing its bracket or starting a line of its own.
-func lineName(name string) string {
+// LineName keeps a name that the model reads from closing its bracket or starting a line of its own.
+func LineName(name string) string {
 	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r < ' ' || r == '[' || r == ']' || r == 0x7f }), " ")
 	if name == "" {
 		return "someone"
@@ -126,11 +126,11 @@ func attachmentLines(attachments []Attachment) string {
 	for _, a := range attachments {
 		switch {
 		case a.Problem != "":
-			fmt.Fprintf(&b, "\n(attached: %s — not available: %s)", lineName(a.Name), a.Problem)
+			fmt.Fprintf(&b, "\n(attached: %s — not available: %s)", LineName(a.Name), a.Problem)
 		case a.Path == "":
-			fmt.Fprintf(&b, "\n(attached: %s)", lineName(a.Name)) // fetched later, when a run needs it
+			fmt.Fprintf(&b, "\n(attached: %s)", LineName(a.Name)) // fetched later, when a run needs it
 		default:
-			fmt.Fprintf(&b, "\n(attached: %s at %s)", lineName(a.Name), a.Path)
+			fmt.Fprintf(&b, "\n(attached: %s at %s)", LineName(a.Name), a.Path)
 		}
 	}
 	return b.String()
