@@ -19,8 +19,9 @@ type Lease struct {
 // lost; its error ends Hold, nil means that the lease was lost and is to be taken again.
 func (l Lease) Hold(ctx context.Context, do func(context.Context) error) error {
 	for ctx.Err() == nil {
+		asked := time.Now()
 		if _, held, err := l.Store.TakeLease(ctx, l.Name, l.Holder, l.Lasts); err == nil && held {
-			if err := l.while(ctx, do); err != nil && ctx.Err() == nil {
+			if err := l.while(ctx, asked, do); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
@@ -32,12 +33,17 @@ func (l Lease) Hold(ctx context.Context, do func(context.Context) error) error {
 	return nil
 }
 
-func (l Lease) while(ctx context.Context, do func(context.Context) error) error {
+// while does the work for as long as the lease is certain to be held: three quarters of its time after the moment at
+// which it was last asked for with success, whenever the database answered.
+func (l Lease) while(ctx context.Context, asked time.Time, do func(context.Context) error) error {
+	certain := asked.Add(l.Lasts * 3 / 4)
+	if time.Now().After(certain) {
+		return nil // the answer came too late
+	}
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- do(work) }()
-	renewed := time.Now()
 	tick := time.NewTicker(l.Lasts / 4)
 	defer tick.Stop()
 	for {
@@ -49,11 +55,13 @@ func (l Lease) while(ctx context.Context, do func(context.Context) error) error 
 			return err
 		case <-tick.C:
 			asked := time.Now()
-			_, held, err := l.Store.TakeLease(work, l.Name, l.Holder, l.Lasts)
+			asking, stop := context.WithDeadline(work, certain) // a database that says nothing does not renew it
+			_, held, err := l.Store.TakeLease(asking, l.Name, l.Holder, l.Lasts)
+			stop()
 			if err == nil && held {
-				renewed = asked
+				certain = asked.Add(l.Lasts * 3 / 4)
 			}
-			if err == nil && !held || time.Since(renewed) > l.Lasts*3/4 {
+			if err == nil && !held || time.Now().After(certain) {
 				cancel()
 				<-done
 				return nil
