@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,14 +36,15 @@ type gaps struct {
 	mu       sync.Mutex
 	all      bool // a session has begun: no channel was looked at yet
 	channels map[string]bool
-	left     map[string]string // by channel, the first message that was left while no channel was looked at
-	heard    map[string]bool   // places of which something is recorded
+	left     map[string]string    // by channel, the first message that was left while no channel was looked at
+	kept     map[string][]message // by channel, what was left to the backfill, for what the history does not show
+	heard    map[string]bool      // places of which something is recorded
 	noted    time.Time
 	slots    chan struct{}
 }
 
 func newGaps() *gaps {
-	return &gaps{channels: map[string]bool{}, left: map[string]string{}, heard: map[string]bool{}, slots: make(chan struct{}, abreast)}
+	return &gaps{channels: map[string]bool{}, left: map[string]string{}, kept: map[string][]message{}, heard: map[string]bool{}, slots: make(chan struct{}, abreast)}
 }
 
 func (g *gaps) met(channelID string) bool {
@@ -71,13 +73,42 @@ func (g *gaps) set(channelID string) {
 
 // leave tells whether a new message is to be left to the backfill of its channel. While it is not known yet which
 // channels have a gap, every channel with something new is one of them.
-func (g *gaps) leave(channelID, messageID string) bool {
+func (g *gaps) leave(m message) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, marked := g.left[channelID]; g.all && !marked {
-		g.left[channelID] = messageID
+	if _, marked := g.left[m.ChannelID]; g.all && !marked {
+		g.left[m.ChannelID] = m.ID
 	}
-	return g.all || g.channels[channelID]
+	leave := g.all || g.channels[m.ChannelID]
+	if leave && len(g.kept[m.ChannelID]) < mostKept {
+		g.kept[m.ChannelID] = append(g.kept[m.ChannelID], m)
+	}
+	return leave
+}
+
+// mostKept bounds what is kept of one channel's gap; the history has the rest.
+const mostKept = 500
+
+// change follows an edit or a deletion of what is kept.
+func (g *gaps) change(m message, change adapters.Change) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	is := func(k message) bool { return k.ID == m.ID }
+	i := slices.IndexFunc(g.kept[m.ChannelID], is)
+	switch {
+	case i < 0:
+	case change == adapters.Deleted:
+		g.kept[m.ChannelID] = slices.DeleteFunc(g.kept[m.ChannelID], is)
+	default:
+		g.kept[m.ChannelID][i].Content = m.Content
+	}
+}
+
+// after are those kept of a channel that are newer than a message.
+func (g *gaps) after(channelID, from string) []message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(g.kept[channelID]), func(m message) bool { return !newer(m.ID, from) })
 }
 
 // look ends the time in which it is not known which channels have a gap. Those found have one, and those in which
@@ -101,6 +132,7 @@ func (g *gaps) closed(channelID string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.channels, channelID)
+	delete(g.kept, channelID)
 }
 
 // none tells whether everything up to now was taken in.
@@ -128,8 +160,9 @@ func (g *gaps) due() bool {
 }
 
 // begin is called when a session begins: whatever was said since the last one is read.
-func (c *connection) begin(ctx context.Context, promised []guild) {
+func (c *connection) begin(ctx context.Context, promised []guild, application string) {
 	c.ready.Store(true)
+	c.offering.Do(func() { go c.register(ctx, application) })
 	c.places.age()
 	c.gaps.begin()
 	ids := make([]string, len(promised))
@@ -258,17 +291,34 @@ func (c *connection) backfill(ctx context.Context, channelID, from string) {
 		case ctx.Err() != nil:
 			return
 		case code == fault.NotFound, code == fault.Forbidden, code == fault.Invalid:
-			c.gaps.closed(channelID) // the bot may not read it, now or any more
+			c.close(ctx, channelID, from) // the bot may not read it, now or any more
 			return
 		case err != nil:
 			c.log.Warn("a channel's history could not be read", "code", code)
 			c.mind(ctx, channelID)
 			return
 		case len(page) < pageSize:
-			c.gaps.closed(channelID)
+			c.close(ctx, channelID, from)
 			return
 		}
 	}
+}
+
+// close ends a channel's gap, which was read up to a message. What came in live since and the history does not show, or
+// not yet, is taken in as it came.
+func (c *connection) close(ctx context.Context, channelID, from string) {
+	for _, m := range c.gaps.after(channelID, from) {
+		err := c.receive(ctx, m, adapters.Created, adapters.ForAnswer)
+		if err == nil {
+			err = c.keepCursor(ctx, channelID, m.ID)
+		}
+		if err != nil {
+			c.log.Warn("a message waits for another reading of its channel", "code", fault.CodeOf(err))
+			c.mind(ctx, channelID)
+			return
+		}
+	}
+	c.gaps.closed(channelID)
 }
 
 // takePage takes in a page of history, oldest first, and tells how far it came.

@@ -25,7 +25,11 @@ func (a *Adapter) Check(ctx context.Context) []adapters.Finding {
 		return []adapters.Finding{{What: "bot token", Err: err}}
 	}
 	findings := []adapters.Finding{{What: "bot token", Note: "@" + self.Username + " (" + self.ID + ")"}}
-	findings = append(findings, a.checkContent(ctx))
+	content, application := a.checkContent(ctx)
+	if application == "" {
+		application = self.ID
+	}
+	findings = append(findings, content)
 	guilds, err := a.ownGuilds(ctx)
 	switch {
 	case err != nil:
@@ -36,25 +40,26 @@ func (a *Adapter) Check(ctx context.Context) []adapters.Finding {
 	default:
 		findings = append(findings, adapters.Finding{What: "guilds", Note: fmt.Sprintf("the bot is in %d", len(guilds))}, a.checkAccess(ctx, guilds))
 	}
-	return append(findings, a.checkCommands(ctx, self.ID))
+	return append(findings, a.checkCommands(ctx, application))
 }
 
 // permissions that an invitation asks for: view channels, send messages, also in threads, attach files, read the
 // history, add reactions (https://discord.com/developers/docs/topics/permissions).
 const permissions = 1<<10 | 1<<11 | 1<<38 | 1<<15 | 1<<16 | 1<<6
 
-func (a *Adapter) checkContent(ctx context.Context) adapters.Finding {
-	f := adapters.Finding{What: "Message Content Intent", Note: "on"}
+func (a *Adapter) checkContent(ctx context.Context) (f adapters.Finding, application string) {
+	f = adapters.Finding{What: "Message Content Intent", Note: "on"}
 	var app struct {
-		Flags int `json:"flags"`
+		ID    string `json:"id"`
+		Flags int    `json:"flags"`
 	}
 	if f.Err = a.api.do(ctx, call{what: "application", method: "GET", path: "applications/@me"}, &app); f.Err != nil {
-		return f
+		return f, ""
 	}
 	if app.Flags&(flagMessageContent|flagMessageContentLimited) == 0 {
 		f.Err = fault.New(fault.Forbidden, "it is off: switch it on at discord.com/developers/applications, under Bot, Privileged Gateway Intents")
 	}
-	return f
+	return f, app.ID
 }
 
 // checkAccess tells whether anybody may talk to mikan at all.

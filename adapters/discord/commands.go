@@ -96,26 +96,26 @@ func cut(description, fallback string) string {
 	return string(runes)
 }
 
-// register offers the commands to people. Without them, the same words work as messages.
-func (c *connection) register(ctx context.Context) {
+// register offers the commands to people, as those of the application, whose id is the bot's own but for the oldest
+// applications. Without them, the same words work as messages.
+func (c *connection) register(ctx context.Context, application string) {
+	if application == "" {
+		application = c.self
+	}
 	fit, left := fitting(commands())
 	for _, name := range left {
 		c.log.Warn("Discord would not take a command's name", "command", name)
 	}
-	err := c.persist(ctx, func() error { return c.overwrite(ctx, fit) })
+	err := c.persist(ctx, func() error { return c.overwrite(ctx, application, fit) })
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("the commands could not be registered", "code", fault.CodeOf(err), "error", err)
 	}
 }
 
 // overwrite registers all commands at once, or, where Discord refuses them as a whole, one by one.
-func (a *Adapter) overwrite(ctx context.Context, all []command) error {
-	self, err := a.me(ctx)
-	if err != nil {
-		return err
-	}
-	path := "applications/" + self.ID + "/commands"
-	err = a.api.do(ctx, call{what: "commands", method: "PUT", path: path, body: all}, nil)
+func (a *Adapter) overwrite(ctx context.Context, application string, all []command) error {
+	path := "applications/" + application + "/commands"
+	err := a.api.do(ctx, call{what: "commands", method: "PUT", path: path, body: all}, nil)
 	if code := fault.CodeOf(err); code != fault.Invalid && code != fault.TooLarge {
 		return err
 	}

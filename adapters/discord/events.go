@@ -17,10 +17,13 @@ func (c *connection) take(ctx context.Context, e *discordgo.Event) {
 	switch e.Type {
 	case "READY":
 		var ready struct {
-			Guilds []guild `json:"guilds"`
+			Guilds      []guild `json:"guilds"`
+			Application struct {
+				ID string `json:"id"`
+			} `json:"application"`
 		}
 		c.read(e, &ready)
-		c.begin(ctx, ready.Guilds)
+		c.begin(ctx, ready.Guilds, ready.Application.ID)
 	case "RESUMED":
 		c.ready.Store(true)
 		c.gateway.Ready(nil)
@@ -28,6 +31,7 @@ func (c *connection) take(ctx context.Context, e *discordgo.Event) {
 		var g guild
 		if c.read(e, &g) && !g.Unavailable {
 			c.places.keepGuild(g, c.self)
+			c.members.meet(g.ID, g.Members...)
 			c.guilds.came(g.ID)
 		}
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
@@ -95,14 +99,24 @@ func (c *connection) takeMessage(ctx context.Context, e *discordgo.Event) {
 		}
 		return
 	}
+	if m.Author != nil && m.WebhookID == "" {
+		who := member{User: m.Author}
+		if m.Member != nil {
+			who.Roles = m.Member.Roles
+		}
+		c.members.meet(m.GuildID, who)
+	}
 	c.lanes.put(ctx, m.ChannelID, func(ctx context.Context) { c.live(ctx, m.message, change) })
 }
 
 // live takes in what has just been said. While a channel has a gap, new messages are left to its backfill, which finds
 // them in their order.
 func (c *connection) live(ctx context.Context, m message, change adapters.Change) {
-	if change == adapters.Created && c.gaps.leave(m.ChannelID, m.ID) {
+	if change == adapters.Created && c.gaps.leave(m) {
 		return
+	}
+	if change != adapters.Created {
+		c.gaps.change(m, change)
 	}
 	err := c.persist(ctx, func() error {
 		if change == adapters.Created {

@@ -28,7 +28,11 @@ func Overwrite(ctx context.Context, a *Adapter, names []string, description stri
 		all = append(all, command{Name: name, Description: description, Options: []option{text("what", description)}})
 	}
 	fit, _ := fitting(all)
-	return a.overwrite(ctx, fit)
+	self, err := a.Self(ctx)
+	if err != nil {
+		return err
+	}
+	return a.overwrite(ctx, self, fit)
 }
 
 // Clues are what the reason is found by.

@@ -34,6 +34,44 @@ func TestAResumedSessionMissesAndRepeatsNothing(t *testing.T) {
 	}
 }
 
+// A server that speaks Discord's protocol may have no history, and tell of nothing that an event tells, too.
+func TestWhatOnlyEventsTellIsAnswered(t *testing.T) {
+	t.Parallel()
+	for name, absent := range map[string][]string{
+		"no gateway for anybody": {"/gateway"},
+		"no history":             {"/channels/{channel}/messages"},
+		"no commands":            {"/applications/{application}/commands"},
+		"no members":             {"/guilds/{guild}/members/{user}"},
+		"none of them":           {"/gateway", "/channels/{channel}", "/channels/{channel}/messages", "/guilds/{guild}/members/{user}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, discordtest.Options{})
+			for _, route := range absent {
+				for _, method := range []string{"GET", "PUT"} {
+					r.discord.Fail(discordtest.Fault{Method: method, Route: route, Status: 404, Times: 1000})
+				}
+			}
+			dm := r.discord.DM(r.ann)
+			r.listen()
+			at := []string{r.say(discordtest.Utterance{Text: r.mention() + " at once"}), r.say(discordtest.Utterance{Text: r.mention() + " again"})}
+			for _, id := range at {
+				if got := r.decision(id); got != adapters.Queued {
+					t.Errorf("decided %s", got)
+				}
+			}
+			r.decision(r.say(discordtest.Utterance{Channel: dm, Text: "hello"}))
+			r.eventually("all of it is to be answered", func() bool { return len(r.triggers()) == 3 })
+			r.discord.SendRaw("CHANNEL_DELETE", map[string]any{"id": r.general})
+			if name == "none of them" { // nobody says where the channel belongs
+				if got := r.decision(r.say(discordtest.Utterance{Text: r.mention() + " where?"})); got != adapters.Queued {
+					t.Errorf("in an unknown channel: %s", got)
+				}
+			}
+		})
+	}
+}
+
 func TestOnDiscordsRequestTheConnectionIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, discordtest.Options{})

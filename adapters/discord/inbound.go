@@ -97,6 +97,8 @@ type connection struct {
 	conn    atomic.Pointer[socket] // the newest
 	ready   atomic.Bool            // since it was opened, the connection has begun or resumed its session
 	guilds  awaited
+	// offering has the commands registered once, when Discord has told for which application.
+	offering sync.Once
 }
 
 // hold connects, and connects again, until ctx ends or the token is refused.
@@ -116,7 +118,6 @@ func (in *inbound) hold(ctx context.Context, self string) error {
 	c.session.Dialer = &websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: requestWithin, NetDialContext: c.dial(work)}
 	c.session.AddHandler(func(_ *discordgo.Session, e *discordgo.Event) { c.take(work, e) })
 	c.session.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { c.hangUp() })
-	go c.register(work)
 	return c.stay(work)
 }
 

@@ -95,7 +95,12 @@ func (a *Adapter) placeOf(ctx context.Context, m message) (place, error) {
 		if ok {
 			return known, nil
 		}
-		return a.places.find(ctx, m.ChannelID)
+		found, err := a.places.find(ctx, m.ChannelID)
+		if fault.CodeOf(err) == fault.NotFound && !saidNo(err, codeUnknownChannel) {
+			// There is no telling what it is, and something was just said there: that is a channel.
+			return place{ID: m.ChannelID, Guild: m.GuildID, Type: discordgo.ChannelTypeGuildText}, nil
+		}
+		return found, err
 	}
 	return a.places.keepDirect(m.ChannelID), nil
 }

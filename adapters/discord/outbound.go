@@ -122,6 +122,9 @@ func (a *Adapter) direct(ctx context.Context, userID string) (string, error) {
 // dedupeAge is how old a message must be, by Discord's clock, to be one that an earlier attempt posted.
 const dedupeAge = 2 * time.Second
 
+// nonceLives is longer than Discord remembers a nonce: a message that seems older was not found by one.
+const nonceLives = time.Hour
+
 func (a *Adapter) create(ctx context.Context, channelID string, p payload, urgent rate.Priority) (string, error) {
 	c := call{
 		what: "post", method: "POST", path: "channels/" + channelID + "/messages", major: channelID, body: p, limit: writes, urgent: urgent,
@@ -132,7 +135,8 @@ func (a *Adapter) create(ctx context.Context, channelID string, p payload, urgen
 		return "", err
 	}
 	now, dated := http.ParseTime(x.header.Get("Date"))
-	if posted.content() == p.Content && (dated != nil || now.Sub(timeOf(posted.ID)) < dedupeAge) {
+	age := now.Sub(timeOf(posted.ID))
+	if posted.content() == p.Content && (dated != nil || age < dedupeAge || age > nonceLives) {
 		return posted.ID, nil
 	}
 	// The nonce was known: this is what an earlier attempt showed, or showed before somebody deleted it.

@@ -132,6 +132,13 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.URL, r.Host = to, to.Host
 	}
 	resp, err := t.next.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusNotFound && strings.HasSuffix(r.URL.Path, "/gateway") {
+		// The library asks where anybody may; some servers tell bots only.
+		_ = resp.Body.Close()
+		again := r.Clone(r.Context())
+		again.URL = r.URL.JoinPath("bot")
+		resp, err = t.next.RoundTrip(again)
+	}
 	if x, ok := r.Context().Value(exchangeKey{}).(*exchange); ok && err == nil {
 		x.status, x.header = resp.StatusCode, resp.Header
 	}
@@ -266,7 +273,11 @@ func retryAfter(x exchange, err error) time.Duration {
 // The error codes that mean something here:
 // https://discord.com/developers/docs/topics/opcodes-and-status-codes#json.
 const (
+	codeUnknownChannel     = 10003
+	codeUnknownGuild       = 10004
+	codeUnknownMember      = 10007
 	codeUnknownMessage     = 10008
+	codeUnknownUser        = 10013
 	codeUnknownWebhook     = 10015
 	codeUnknownInteraction = 10062
 	codeTooLarge           = 40005

@@ -19,6 +19,8 @@ const membershipAge = 5 * time.Minute
 type members struct {
 	mu    sync.Mutex
 	known map[string]membership
+	// seen are those whom events have shown to be in a guild, for servers that cannot be asked.
+	seen map[string]member
 }
 
 type membership struct {
@@ -26,7 +28,32 @@ type membership struct {
 	until  time.Time
 }
 
-func newMembers() *members { return &members{known: map[string]membership{}} }
+func newMembers() *members {
+	return &members{known: map[string]membership{}, seen: map[string]member{}}
+}
+
+// meet notes who an event shows to be in a guild.
+func (s *members) meet(guildID string, who ...member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.seen) > mostPeople {
+		clear(s.seen)
+	}
+	for _, m := range who {
+		if m.User != nil && guildID != "" {
+			s.seen[guildID+"/"+m.User.ID] = m
+		}
+	}
+}
+
+func (s *members) met(key string) *member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m, ok := s.seen[key]; ok {
+		return &m
+	}
+	return nil
+}
 
 // memberOf asks Discord who somebody is in a guild; nil when they are not in it, or the bot is not.
 func (a *Adapter) memberOf(ctx context.Context, guildID, userID string) (*member, error) {
@@ -41,6 +68,8 @@ func (a *Adapter) memberOf(ctx context.Context, guildID, userID string) (*member
 	found := &m
 	err := a.api.do(ctx, call{what: "member", method: "GET", path: "guilds/" + guildID + "/members/" + userID, major: guildID}, &m)
 	switch code := fault.CodeOf(err); {
+	case code == fault.NotFound && !saidNo(err, codeUnknownMember, codeUnknownGuild, codeUnknownUser):
+		return a.members.met(key), nil // it is not the person that is unknown: such a question is
 	case code == fault.NotFound || code == fault.Forbidden && saidNo(err, codeMissingAccess):
 		found = nil
 	case err != nil:

@@ -124,6 +124,7 @@ type guild struct {
 	Channels    []channel `json:"channels"`
 	Threads     []channel `json:"threads"`
 	Roles       []role    `json:"roles"`
+	Members     []member  `json:"members"` // some of them
 }
 
 type role struct {

@@ -7,6 +7,7 @@
 //
 //	call                                          checked here                                      errors                            limit             page
 //	GET    /gateway                               -                                                 -                                 -                 topics/gateway#get-gateway
+//	GET    /gateway/bot                           -                                                 -                                 2/5s              topics/gateway#get-gateway-bot
 //	GET    /users/@me                             bot token                                         401                               global            resources/user#get-current-user
 //	GET    /users/@me/guilds                      bot token                                         401                               1/s               resources/user#get-current-user-guilds
 //	POST   /users/@me/channels                    recipient_id of somebody who shares a guild       400 50007 on posting              10/10s            resources/user#create-dm

@@ -107,6 +107,9 @@ func (s *Server) table() []route {
 	none := limit{}
 	return []route{
 		{"GET", "/gateway", asAnyone, none, func(*request) (any, *apiError) { return map[string]string{"url": s.gatewayURL()}, nil }},
+		{"GET", "/gateway/bot", asBot, limit{2, 5 * time.Second, perRoute}, func(*request) (any, *apiError) {
+			return map[string]any{"url": s.gatewayURL(), "shards": 1}, nil
+		}},
 		{"GET", "/users/@me", asBot, every, func(*request) (any, *apiError) { return s.bot, nil }},
 		{"GET", "/users/@me/guilds", asBot, limit{1, time.Second, perRoute}, s.listGuilds},
 		{"POST", "/users/@me/channels", asBot, limit{10, 10 * time.Second, perRoute}, s.createDM},
