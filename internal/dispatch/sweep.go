@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/geminixiang/mikan/internal/fault"
@@ -21,6 +22,7 @@ const (
 	reconcileEvery = 5 * time.Second
 	checkAfter     = 15 * time.Second
 	batch          = 100
+	rowWithin      = time.Minute // how long one word or decision may keep the others waiting
 
 	pruneLook  = 10 * time.Minute // how often a process looks whether it is its turn
 	pruneEvery = 24 * time.Hour   // how often one of them prunes
@@ -50,24 +52,30 @@ type Sweeper struct {
 	Log       *slog.Logger
 }
 
-// Run sweeps until ctx ends.
+// Run sweeps until ctx ends. No duty waits for another: a platform or a model that is slow to answer holds up the
+// decisions that need it, not the sessions that are to be woken.
 func (s *Sweeper) Run(ctx context.Context) {
-	sweep, reconcile := time.NewTicker(sweepEvery), time.NewTicker(reconcileEvery)
-	defer sweep.Stop()
-	defer reconcile.Stop()
-	prune := time.NewTicker(pruneLook)
-	defer prune.Stop()
-	s.report("prune", s.prune(ctx))
+	var duties sync.WaitGroup
+	defer duties.Wait()
+	duties.Go(func() { s.every(ctx, sweepEvery, "sweep", s.sweep) })
+	duties.Go(func() { s.every(ctx, sweepEvery, "control", s.carryOut) })
+	duties.Go(func() { s.every(ctx, sweepEvery, "decision", s.decide) })
+	duties.Go(func() { s.every(ctx, reconcileEvery, "reconcile", s.reconcile) })
+	duties.Go(func() {
+		s.report("prune", s.prune(ctx))
+		s.every(ctx, pruneLook, "prune", s.prune)
+	})
+}
+
+func (s *Sweeper) every(ctx context.Context, interval time.Duration, what string, do func(context.Context) error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-sweep.C:
-			s.report("sweep", s.sweep(ctx))
-		case <-reconcile.C:
-			s.report("reconcile", s.reconcile(ctx))
-		case <-prune.C:
-			s.report("prune", s.prune(ctx))
+		case <-tick.C:
+			s.report(what, do(ctx))
 		}
 	}
 }
@@ -78,33 +86,13 @@ func (s *Sweeper) report(what string, err error) {
 	}
 }
 
-// sweep wakes sessions whose rows nobody woke, and carries out words that nobody carried out.
+// sweep wakes sessions whose rows nobody woke.
 func (s *Sweeper) sweep(ctx context.Context) error {
 	waiting, oldest, err := s.Store.Waiting(ctx, "")
 	if err != nil {
 		return err
 	}
 	s.Metrics.Inbox(int(waiting), oldest)
-	controls, err := s.Store.Controls(ctx, controlAfter, batch)
-	if err != nil {
-		return err
-	}
-	for _, row := range controls {
-		s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
-		if err := s.Carrier.CarryOut(ctx, row); err != nil {
-			s.report("control", err)
-		}
-	}
-	undecided, err := s.Store.Undecideds(ctx, decideAfter, batch)
-	if err != nil {
-		return err
-	}
-	for _, row := range undecided {
-		s.Metrics.Recovered(telemetry.Sweeper, "decision", 1)
-		if err := s.Decider.Decide(ctx, row); err != nil {
-			s.report("decision", err)
-		}
-	}
 	sessions, err := s.Store.Unwoken(ctx, wakeAfter, wakeAgainAfter, batch)
 	if err != nil {
 		return err
@@ -113,6 +101,36 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 		if err := s.wake(ctx, at, telemetry.Sweeper); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// carryOut carries out words that nobody carried out.
+func (s *Sweeper) carryOut(ctx context.Context) error {
+	controls, err := s.Store.Controls(ctx, controlAfter, batch)
+	if err != nil {
+		return err
+	}
+	for _, row := range controls {
+		s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
+		within, done := context.WithTimeout(ctx, rowWithin)
+		s.report("control", s.Carrier.CarryOut(within, row))
+		done()
+	}
+	return nil
+}
+
+// decide decides about rows that nobody decided about.
+func (s *Sweeper) decide(ctx context.Context) error {
+	undecided, err := s.Store.Undecideds(ctx, decideAfter, batch)
+	if err != nil {
+		return err
+	}
+	for _, row := range undecided {
+		s.Metrics.Recovered(telemetry.Sweeper, "decision", 1)
+		within, done := context.WithTimeout(ctx, rowWithin)
+		s.report("decision", s.Decider.Decide(within, row))
+		done()
 	}
 	return nil
 }
