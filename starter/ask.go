@@ -162,6 +162,7 @@ const (
 	lookEvery   = 250 * time.Millisecond
 	servedEvery = 5 * time.Second
 	unservedFor = 15 * time.Second
+	begunFor    = 90 * time.Second // for a run that somebody has begun: workers may be on their way back
 )
 
 // await waits until the message is answered, or carried out, showing the draft as it grows.
@@ -188,7 +189,7 @@ func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.
 				served = time.Now()
 			}
 		}
-		if time.Since(served) > unservedFor {
+		if gone := time.Since(served); gone > unservedFor && (r.TemporalRunID == "" || gone > begunFor) {
 			return r, a.unserved()
 		}
 		select {

@@ -96,14 +96,12 @@ func TestAProcessMayDieAtAnyCall(t *testing.T) {
 		point    string
 		inThread bool
 	}{
-		{"slack.ack.before", false},
-		{"slack.chat.postMessage.before", false}, {"slack.chat.postMessage.after", false},
-		{"slack.chat.update.after", false},
-		{"slack.chat.startStream.after", true},
-		{"slack.chat.appendStream.after", true}, {"slack.chat.stopStream.after", true},
-		{"slack.chat.update.after", true},
+		{"slack.ack.before", false}, {"slack.chat.postMessage.after", false}, {"slack.chat.startStream.after", true},
+		{"slack.chat.update.after", false}, {"slack.chat.stopStream.after", true},
+		// These with MIKAN_DEATHS=all: each starts real processes and waits for a deadline.
+		{"slack.chat.postMessage.before", false}, {"slack.chat.appendStream.after", true}, {"slack.chat.update.after", true},
 	} {
-		if i > 2 && testing.Short() {
+		if i > 2 && testing.Short() || i > 4 && os.Getenv("MIKAN_DEATHS") != "all" {
 			break
 		}
 		t.Run(fmt.Sprintf("%s in a thread %v", c.point, c.inThread), func(t *testing.T) {

@@ -132,7 +132,8 @@ func TestAnEndingGatewayLosesNothing(t *testing.T) {
 	first.signal(syscall.SIGTERM)
 	first.says(t, "ending")
 	first.signal(syscall.SIGTERM)
-	if status := first.awaitEnd(t); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+	// On a machine that is busy enough, whoever held it back may have been given up before the second signal came.
+	if status := first.awaitEnd(t); status.ExitStatus() != 0 && (!status.Signaled() || status.Signal() != syscall.SIGTERM) {
 		t.Errorf("it ends with %v", first.cmd.ProcessState)
 	}
 	second := w.gateway()

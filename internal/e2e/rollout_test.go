@@ -22,10 +22,10 @@ func (w *world) build(id string) *process {
 	return w.worker("MIKAN_DEPLOYMENT=mikan", "MIKAN_BUILD_ID="+id)
 }
 
-// untilBuild waits for a build to be in a state.
-func (w *world) untilBuild(id, state string) {
+// untilBuild waits for a build to be in one of the states: it passes through some of them quickly.
+func (w *world) untilBuild(id string, states ...string) {
 	w.t.Helper()
-	eventually(w.t, "build "+id+" is "+state, func(context.Context) error {
+	eventually(w.t, fmt.Sprintf("build %s is %v", id, states), func(context.Context) error {
 		out := w.mikan("deploy", "--deployment", "mikan", "status", "--json")
 		var status struct {
 			Builds []build `json:"builds"`
@@ -36,7 +36,7 @@ func (w *world) untilBuild(id, state string) {
 		if err := json.Unmarshal([]byte(out.stdout), &status); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(status.Builds, func(b build) bool { return b.ID == id && b.State == state }) {
+		if !slices.ContainsFunc(status.Builds, func(b build) bool { return b.ID == id && slices.Contains(states, b.State) }) {
 			return fmt.Errorf("%+v", status.Builds)
 		}
 		return nil
@@ -71,7 +71,7 @@ func TestARollingRestartUnderLoadLosesAndDoublesNothing(t *testing.T) {
 	next := w.asked("after the long one", "--conversation", "long")
 	young := w.build("2")
 	w.promote("2")
-	w.untilBuild("1", "draining")
+	w.untilBuild("1", "draining", "drained")
 	tr.progress(t)
 	w.untilBuild("1", "drained")
 	took(t, "the old build is drained", began)
@@ -98,7 +98,7 @@ func TestRunsOfABuildWhoseWorkersAreGoneGoOnWithAnother(t *testing.T) {
 	w.build("2")
 	w.promote("2")
 	old.kill()
-	w.untilBuild("1", "draining")
+	w.untilBuild("1", "draining", "drained")
 	if out := w.mikan("deploy", "--deployment", "mikan", "move", "1"); out.code != 0 {
 		t.Errorf("deploy move: %+v", out)
 	}
