@@ -292,6 +292,37 @@ func TestTalkWithoutAMentionFollowsTheAutoReplySetting(t *testing.T) {
 	}
 }
 
+func TestAnEditThatMentionsWhileTalkIsJudgedDecides(t *testing.T) {
+	t.Parallel()
+	p, _ := onStage(t)
+	asked, letGo := make(chan struct{}), make(chan struct{})
+	p.settings.AutoReply = config.AutoReplyJev
+	p.intake.Judge = judge(func(jev.Question) (jev.Judgement, error) {
+		asked <- struct{}{}
+		<-letGo
+		return jev.Judgement{}, nil // it is not
+	})
+	m := p.says("U1", "can you look?", adapters.Ambient)
+	r := p.receive(m)
+	<-asked
+	m.Change, m.Addressed = adapters.Edited, adapters.Mention
+	p.receive(m)
+	undecided, err := p.store.Undecideds(t.Context(), 0, 10)
+	if err != nil || len(undecided) != 1 {
+		t.Fatalf("%d undecided, %v", len(undecided), err)
+	}
+	late := undecided[0]
+	late.Doubt.Ambient = true
+	if first, err := p.store.TurnAway(t.Context(), late, store.KeepLogged); first || err != nil {
+		t.Errorf("turned away by what was asked before the edit: %v, %v", first, err)
+	}
+	if err := p.intake.Decide(t.Context(), undecided[0]); err != nil {
+		t.Fatal(err)
+	}
+	close(letGo)
+	p.claim("C1", r)
+}
+
 func TestJevJudgesWithTheTalkBefore(t *testing.T) {
 	t.Parallel()
 	p, _ := onStage(t)

@@ -107,7 +107,7 @@ func (in *Intake) Decide(ctx context.Context, u store.Undecided) error {
 		}
 	}
 	if err != nil || u.Doubt.Ambient && !in.addressed(ctx, message) {
-		_, err := in.Store.TurnAway(ctx, u.InboxRow, store.KeepLogged)
+		_, err := in.Store.TurnAway(ctx, u, store.KeepLogged)
 		in.Metrics.Received(p.address.Platform, string(Logged))
 		return err
 	}
@@ -146,7 +146,7 @@ func (in *Intake) refuse(ctx context.Context, u store.Undecided, message store.C
 	if p.outbound.Capabilities(p.address).Strangers == StrangersUnkept {
 		keep = store.KeepNone
 	}
-	first, err := in.Store.TurnAway(ctx, u.InboxRow, keep)
+	first, err := in.Store.TurnAway(ctx, u, keep)
 	if err != nil || !first {
 		return err
 	}

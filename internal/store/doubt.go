@@ -58,21 +58,21 @@ const (
 	KeepNone                 // as if it had never come
 )
 
-// TurnAway removes an undecided row; false when somebody else decided about it.
-func (s *Store) TurnAway(ctx context.Context, row InboxRow, keep Traces) (first bool, err error) {
+// TurnAway removes an undecided row; false when somebody else decided about it, also only that it is meant for mikan.
+func (s *Store) TurnAway(ctx context.Context, row Undecided, keep Traces) (first bool, err error) {
 	err = s.tx(ctx, "turn_away", func(tx pgx.Tx) error {
 		if keep == KeepNone { // before its rows, as whoever takes a message in
 			if _, err := tx.Exec(ctx, `SELECT FROM offices WHERE key = $1 FOR UPDATE`, row.OfficeKey); err != nil {
 				return err
 			}
 		}
-		tag, err := tx.Exec(ctx, `DELETE FROM inbox WHERE id = $1 AND state = 'undecided'`, row.ID)
+		tag, err := tx.Exec(ctx, `DELETE FROM inbox WHERE id = $1 AND state = 'undecided' AND doubt ? 'ambient' = $2`, row.ID, row.Doubt.Ambient)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
 		first = true
 		if keep == KeepNone {
-			return leaveNothing(ctx, tx, row)
+			return leaveNothing(ctx, tx, row.InboxRow)
 		}
 		return nil
 	})
@@ -102,12 +102,13 @@ func (s *Store) TakesPart(ctx context.Context, officeKey, sessionKey string) (bo
 	return takes, translate(err)
 }
 
-// Answers tells whether a message ever became a run, or waits to.
+// Answers tells whether a message ever became a run, or waits to. One that may not be meant for mikan does not yet.
 func (s *Store) Answers(ctx context.Context, officeKey, messageID string) (bool, error) {
 	var answers bool
 	err := s.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT 1 FROM runs WHERE office_key = $1 AND trigger_message_id = $2)
-			OR EXISTS (SELECT 1 FROM inbox WHERE office_key = $1 AND message_id = $2)`, officeKey, messageID).Scan(&answers)
+			OR EXISTS (SELECT 1 FROM inbox WHERE office_key = $1 AND message_id = $2 AND NOT coalesce(doubt ? 'ambient', false))`,
+		officeKey, messageID).Scan(&answers)
 	return answers, translate(err)
 }
 

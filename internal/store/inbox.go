@@ -80,11 +80,17 @@ func (s *Store) Receive(ctx context.Context, a Arrival) (fresh bool, err error) 
 	return err == nil, err
 }
 
-// QueueLate queues a message that the log has already; false when it waits or waited as the same attempt.
+// QueueLate queues a message that the log has already; false when it waits or waited as the same attempt. Of one that
+// waits for the decision whether it is meant for mikan, that decision is made: it is.
 func (s *Store) QueueLate(ctx context.Context, a Arrival) (fresh bool, err error) {
 	err = s.tx(ctx, "queue_late", func(tx pgx.Tx) error {
 		err := queue(ctx, tx, a.Row, a.Doubt, a.Message.SentAt)
 		fresh = a.Row.ID != 0
+		if err != nil || fresh {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE inbox SET doubt = doubt - 'ambient' WHERE office_key = $1 AND message_id = $2 AND state = 'undecided'`, a.Row.OfficeKey, a.Row.MessageID)
 		return err
 	})
 	return fresh, err
