@@ -89,7 +89,12 @@ func (in *inbound) backfill(ctx context.Context, me identity) error {
 	}
 	alive = stampOf(timeOf(alive).Add(-overlap)) // by our clock, and Slack's may differ
 	all, err := in.memberships(ctx, me)
-	if err != nil {
+	switch fault.CodeOf(err) {
+	case "":
+	case fault.Invalid, fault.NotFound, fault.Forbidden:
+		in.Log.Warn("Slack does not list the conversations; those that are known are read", "code", fault.CodeOf(err), "error", err)
+		all = knownOf(known)
+	default:
 		return err
 	}
 	for i, c := range all {
@@ -113,6 +118,17 @@ func (in *inbound) backfill(ctx context.Context, me identity) error {
 	return nil
 }
 
+// knownOf are the conversations that have a position.
+func knownOf(positions map[string]string) []conversation {
+	var all []conversation
+	for id := range positions {
+		if id != "" {
+			all = append(all, conversation{id: id, kind: kindOf(event{message: message{Channel: ref(id)}})})
+		}
+	}
+	return all
+}
+
 // memberships lists the conversations that mikan is a member of, and learns what they are called.
 func (in *inbound) memberships(ctx context.Context, me identity) ([]conversation, error) {
 	var all []conversation
@@ -130,7 +146,7 @@ func (in *inbound) memberships(ctx context.Context, me identity) ([]conversation
 			return nil, err
 		}
 		for _, c := range page {
-			one := conversation{id: c.ID, kind: publicChannel}
+			one := conversation{id: c.ID, kind: kindOf(event{message: message{Channel: ref(c.ID)}})}
 			switch {
 			case c.IsIM:
 				one.kind = directMessage

@@ -1,7 +1,9 @@
 package slack_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -112,6 +114,42 @@ func TestTheReceivingSideDoesNotWaitForTheBackfill(t *testing.T) {
 	m := r.say(slacktest.Saying{Channel: r.general.ID, User: r.ann.ID, Text: "hello"})
 	if got := r.got(m.TS); got.Standing != adapters.Unknown {
 		t.Errorf("nobody is known yet, but the standing is %s", got.Standing)
+	}
+}
+
+// Servers that stand in for Slack may have none of what no answer needs.
+func TestWhatIsMissingOfSlackKeepsNothingFromComingIn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, slacktest.Options{Sockets: slacktest.OneSocket}, config.SlackSettings{})
+	for _, method := range []string{
+		"users.list", "users.conversations", "conversations.info", "chat.startStream", "assistant.threads.setStatus", "reactions.add",
+	} {
+		r.inject(slacktest.Fault{Method: method, Kind: slacktest.ErrorCode, Code: "unknown_method"})
+	}
+	r.must(r.store.SetCursor(t.Context(), streamOf(r.slack.Team().ID, r.general.ID), "1700000000.000100"))
+	missed := r.say(slacktest.Saying{Channel: r.general.ID, User: r.ann.ID, Text: "<@" + r.slack.Team().BotUser + "> before"})
+	r.slack.ForgetPending()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	inbound := r.adapter.Inbound(adapters.Gateway{Receive: r.receive, Ready: r.isReady, Mux: http.NewServeMux()})
+	go func() { ended <- inbound.Run(ctx) }()
+	r.got(missed.TS)
+	live := r.say(slacktest.Saying{Channel: r.general.ID, User: r.ann.ID, Text: "<@" + r.slack.Team().BotUser + "> now", Thread: missed.TS})
+	m := r.got(live.TS)
+	out := adapters.Outgoing{Address: m.Address, SessionKey: m.SessionKey, Reply: m.Reply, Key: "k", Markdown: "an answer", Stage: adapters.Growing}
+	if _, err := r.adapter.Post(ctx, out); err != nil {
+		t.Errorf("without streams: %v", err)
+	}
+	opened, since := 0, time.Now()
+	r.eventually("one socket stays open", func() bool {
+		if n := len(r.slack.Calls("apps.connections.open")); n != opened {
+			opened, since = n, time.Now()
+		}
+		return r.slack.Sockets() == 1 && time.Since(since) > 3*time.Second // longer than a closed socket takes to come back
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the receiving side ended: %v", err)
 	}
 }
 

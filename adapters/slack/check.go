@@ -61,6 +61,10 @@ func (a *Adapter) Check(ctx context.Context) []adapters.Finding {
 // checkScopes compares what a token carries, as the header of every answer says, with what mikan needs.
 func checkScopes(header string) adapters.Finding {
 	f := adapters.Finding{What: "scopes"}
+	if header == "" { // slack.com always says
+		f.Note = "the server does not tell what the token carries"
+		return f
+	}
 	var has, missing []string
 	for scope := range strings.SplitSeq(header, ",") {
 		if scope = strings.TrimSpace(scope); scope != "" {

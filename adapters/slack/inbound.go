@@ -24,6 +24,7 @@ type inbound struct {
 
 	mu        sync.Mutex
 	connected int             // sockets that Slack has greeted
+	evictions int             // sockets that were closed as soon as they had been opened
 	assistant map[string]bool // assistant threads that have no title yet, by channel and thread
 	homes     map[string]bool // App Homes that are being drawn, by person
 	work      sync.WaitGroup  // what goes on beside the events: greetings, homes, titles

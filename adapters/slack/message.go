@@ -201,7 +201,7 @@ func (a *Adapter) author(ctx context.Context, me identity, m message) (adapters.
 	if user == me.User || user == "" && m.BotID != "" && m.BotID == me.Bot {
 		return adapters.Author{ID: me.User, Name: me.Name, Kind: store.AuthorMikan}, adapters.Member, nil
 	}
-	if user == "" || user == slackbot {
+	if user == "" || user == slackbot || m.Subtype == "bot_message" {
 		return adapters.Author{ID: firstOf(m.BotID, user, "unknown"), Name: botName(m), Kind: store.AuthorBot}, adapters.Stranger, nil
 	}
 	p, known := a.people.person(ctx, me.Team, user)

@@ -37,9 +37,9 @@ func (in *inbound) sockets(ctx context.Context, me identity) error {
 	defer cancel()
 	refused := make(chan error, connections)
 	var group sync.WaitGroup
-	for range connections {
+	for n := range connections {
 		group.Go(func() {
-			if err := in.socket(ctx, me); err != nil {
+			if err := in.socket(ctx, me, &line{number: n}); err != nil {
 				refused <- err
 				cancel()
 			}
@@ -56,14 +56,14 @@ func (in *inbound) sockets(ctx context.Context, me identity) error {
 
 // socket holds one connection. The SDK connects again at once when Slack recycles it, and with growing pauses when it
 // cannot; here the pauses are cut short.
-func (in *inbound) socket(ctx context.Context, me identity) error {
-	for ctx.Err() == nil {
+func (in *inbound) socket(ctx context.Context, me identity, l *line) error {
+	for ctx.Err() == nil && !in.superfluous(l) {
 		client := socketmode.New(in.api, socketmode.OptionPingInterval(time.Duration(pingWithin.Load())))
 		running, stop := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			in.pump(running, me, client, stop)
+			in.pump(running, me, client, l, stop)
 		}()
 		failpoint.Hit("slack.apps.connections.open.before")
 		err := client.RunContext(running)
@@ -74,7 +74,7 @@ func (in *inbound) socket(ctx context.Context, me identity) error {
 			return mend(err, "SLACK_APP_TOKEN", "Basic Information, App-Level Tokens: one with connections:write (xapp-…)")
 		}
 		if ctx.Err() == nil && err != nil && !errors.Is(err, context.Canceled) {
-			in.gateway.Ready(err)
+			in.notReady(err)
 		}
 		select {
 		case <-time.After(time.Second):
@@ -86,14 +86,15 @@ func (in *inbound) socket(ctx context.Context, me identity) error {
 
 // line is one socket's connection, as the events tell it.
 type line struct {
+	number     int
 	up         bool         // guarded by inbound.mu
+	since      time.Time    // when Slack greeted it; guarded by inbound.mu
 	generation atomic.Int64 // of its connections
 }
 
 // pump takes a socket's events. An event is acknowledged when it is committed, on the connection that it came by: after
 // another connection was made, Slack sends it again.
-func (in *inbound) pump(ctx context.Context, me identity, client *socketmode.Client, restart context.CancelFunc) {
-	l := &line{}
+func (in *inbound) pump(ctx context.Context, me identity, client *socketmode.Client, l *line, restart context.CancelFunc) {
 	defer in.lost(ctx, l)
 	for {
 		var e socketmode.Event
@@ -109,6 +110,9 @@ func (in *inbound) pump(ctx context.Context, me identity, client *socketmode.Cli
 			l.generation.Add(1)
 		case socketmode.EventTypeConnecting:
 			in.lost(ctx, l)
+			if in.superfluous(l) {
+				restart()
+			}
 		case socketmode.EventTypeConnectionError:
 			if failure, ok := e.Data.(*sdk.ConnectionErrorEvent); ok {
 				in.notReady(translate(openSocket.name, failure.ErrorObj))
@@ -181,7 +185,7 @@ func (in *inbound) greeted(l *line) {
 	in.mu.Lock()
 	first := !l.up && in.connected == 0
 	if !l.up {
-		l.up = true
+		l.up, l.since = true, time.Now()
 		in.connected++
 	}
 	in.mu.Unlock()
@@ -191,12 +195,31 @@ func (in *inbound) greeted(l *line) {
 	}
 }
 
+// A server may let an app have one socket, and close it for the next. After so many sockets that were closed as soon as
+// they had been opened, the first is the only one.
+const (
+	mostEvictions = 3
+	evictedWithin = 2 * time.Second
+)
+
+func (in *inbound) superfluous(l *line) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return l.number > 0 && in.evictions >= mostEvictions
+}
+
 func (in *inbound) lost(ctx context.Context, l *line) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if l.up {
 		l.up = false
 		in.connected--
+		switch lived := time.Since(l.since); {
+		case lived < evictedWithin:
+			in.evictions++
+		case lived > time.Minute:
+			in.evictions = 0
+		}
 		if in.connected == 0 && ctx.Err() == nil {
 			in.gateway.Ready(fault.New(fault.Unavailable, "no socket to Slack is connected"))
 		}

@@ -91,7 +91,7 @@ func streamable(to terms) bool { return to.Thread != "" && to.User != "" }
 // cannotStream tells whether Slack, or its rate limit, refuses a stream before there is one: a plain message does as well.
 func cannotStream(err error) bool {
 	switch fault.CodeOf(err) {
-	case fault.Invalid, fault.TooLarge:
+	case fault.Invalid, fault.TooLarge, fault.NotFound: // not found is also what servers answer that have no streams
 		return true
 	case fault.RateLimited:
 		return true

@@ -3,10 +3,14 @@ package slack_test
 import (
 	"encoding/json"
 	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/geminixiang/mikan/adapters"
+	"github.com/geminixiang/mikan/adapters/slack"
 	"github.com/geminixiang/mikan/adapters/slack/slacktest"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/fault"
@@ -14,6 +18,7 @@ import (
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/telemetry"
 )
 
 func TestAStatusStandsInThreadsUntilTheRunRests(t *testing.T) {
@@ -233,6 +238,30 @@ func TestNamesInAnswersBecomeMentionsOfPeopleOnly(t *testing.T) {
 	for _, all := range []string{"<!channel>", "<!everyone>", "<!here>"} {
 		if strings.Contains(blocks[0].Text, all) || strings.Contains(v.Text, all) {
 			t.Errorf("%s would notify everybody: %q, %q", all, blocks[0].Text, v.Text)
+		}
+	}
+}
+
+// A server that stands in for Slack may not say which scopes a token has: that is no reason to call any missing.
+func TestScopesThatNobodyTellsAreNotCalledMissing(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"ok":true,"url":"ws://127.0.0.1:1","team":"t","team_id":"T1","user":"mikan","user_id":"U1","bot_id":"B1"}`)
+	}))
+	t.Cleanup(web.Close)
+	log := slog.New(slog.DiscardHandler)
+	metrics, err := telemetry.NewMetrics(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.SlackConfig{BotToken: "xoxb-test", AppToken: "xapp-test", APIURL: web.URL + "/"}
+	a, err := slack.New(c, config.SlackSettings{}, adapters.Services{Process: "p", Metrics: metrics, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range a.Check(t.Context()) {
+		if f.Err != nil {
+			t.Errorf("%s: %v", f.What, f.Err)
 		}
 	}
 }

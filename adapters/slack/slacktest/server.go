@@ -38,6 +38,15 @@ const (
 	HistoryScarce HistoryAccess = "scarce" // other distributed apps: one call a minute, 15 messages a call
 )
 
+// SocketRule tells how many sockets an app may hold.
+type SocketRule string
+
+// The rules.
+const (
+	TenSockets SocketRule = ""    // as Slack has it
+	OneSocket  SocketRule = "one" // the next one ends it
+)
+
 // Options are how a server differs from Slack's documented behaviour. The zero value is Slack, as far as modelled.
 type Options struct {
 	Addr  string // host:port to listen on; empty: a free port of 127.0.0.1
@@ -53,6 +62,8 @@ type Options struct {
 	AckTimeout time.Duration
 	// RetryDelays are the waits before each repetition. nil: Slack's "nearly at once, one minute, five minutes".
 	RetryDelays []time.Duration
+	// Sockets is how many an app may hold.
+	Sockets SocketRule
 	// PingInterval is the time between pings on a socket. 0: 10 s.
 	PingInterval time.Duration
 	// StreamLifetime ends streams that are still open. 0: 5 minutes, which Slack does not document.

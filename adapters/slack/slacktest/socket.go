@@ -76,6 +76,12 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		c.read(ctx)
 		return
 	}
+	if s.opts.Sockets == OneSocket {
+		for _, old := range slices.Clone(s.sockets) {
+			s.left(old)
+			_ = old.conn.CloseNow()
+		}
+	}
 	s.sockets = append(s.sockets, c)
 	c.say(reply{"type": "hello", "num_connections": len(open) + 1, "debug_info": debugInfo(), "connection_info": reply{"app_id": s.app.ID}})
 	s.resend()
