@@ -112,13 +112,13 @@ func (t *Tools) run(ctx context.Context, step store.Step, chosen tool.Tool, call
 			t.Log.Warn("a process group is not recorded", "run", step.Run.ID, "code", fault.CodeOf(err))
 		}
 	}
-	shown := t.showCall(ctx, step.Run, callID)
+	// The result is stored first: a platform that is slow to draw must not have the call count as interrupted.
+	defer t.showCall(ctx, step.Run, callID)()
 	started := time.Now()
 	failpoint.Hit("tool.before")
 	result, err := chosen.Run(ctx, call)
 	failpoint.Hit("tool.after")
 	took := time.Since(started)
-	shown()
 	kind := store.Returned
 	switch {
 	case ctx.Err() != nil:
