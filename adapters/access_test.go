@@ -2,6 +2,8 @@ package adapters_test
 
 import (
 	"context"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/geminixiang/mikan/adapters"
@@ -170,14 +172,25 @@ func TestStopIsForThoseWhoMayTalkWhereAnybodyCanWrite(t *testing.T) {
 func TestStopWaitsForADecision(t *testing.T) {
 	t.Parallel()
 	p, s := onStage(t)
+	p.intake.Log = slog.New(slog.DiscardHandler) // the first decision may outlast the test
+	var answers atomic.Bool
+	asked := make(chan struct{}, 10)
+	s.standing = func(adapters.Applicant) (adapters.Standing, error) {
+		if answers.Load() {
+			return adapters.Member, nil
+		}
+		asked <- struct{}{}
+		return adapters.Unknown, fault.New(fault.Unavailable, "no answer")
+	}
 	m := p.says("U1", "work", adapters.Mention)
 	m.Standing = adapters.Unknown
-	r := p.receive(m) // the platform does not answer
+	r := p.receive(m)
+	<-asked
 	p.receive(p.says("U1", "stop", adapters.Mention))
 	if seen := s.seen(); len(seen) != 0 || p.rows("inbox") != 2 {
 		t.Fatalf("it said %q with %d rows in the inbox", seen, p.rows("inbox"))
 	}
-	s.standing = func(adapters.Applicant) (adapters.Standing, error) { return adapters.Member, nil }
+	answers.Store(true)
 	waiting, err := p.store.Undecideds(t.Context(), 0, 10)
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%d undecided, %v", len(waiting), err)
@@ -295,6 +308,7 @@ func TestTalkWithoutAMentionFollowsTheAutoReplySetting(t *testing.T) {
 func TestAnEditThatMentionsWhileTalkIsJudgedDecides(t *testing.T) {
 	t.Parallel()
 	p, _ := onStage(t)
+	p.intake.Log = slog.New(slog.DiscardHandler) // the judge's answer may come after the test
 	asked, letGo := make(chan struct{}), make(chan struct{})
 	p.settings.AutoReply = config.AutoReplyJev
 	p.intake.Judge = judge(func(jev.Question) (jev.Judgement, error) {
