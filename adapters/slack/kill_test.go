@@ -2,6 +2,7 @@ package slack_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,6 +31,11 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	// These tests mostly wait for deadlines and rates: more of them than cores can run at once. A number on the command
+	// line wins.
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set("5") // it is a number
 	}
 	os.Exit(m.Run())
 }
