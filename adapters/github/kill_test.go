@@ -32,11 +32,11 @@ const asProcess = "MIKAN_TEST_PROCESS"
 func TestMain(m *testing.M) {
 	if os.Getenv(asProcess) == "" {
 		// These tests mostly wait for deadlines and rates: more of them than cores can run at once. A number on the command
-	// line wins.
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set("5") // it is a number
-	}
-	os.Exit(m.Run())
+		// line wins.
+		if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+			_ = parallel.Value.Set("5") // it is a number
+		}
+		os.Exit(m.Run())
 	}
 	if err := mikan(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
