@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	programs.dir = dir
 	// These tests mostly wait for time-outs: more of them than cores can run at once. A number on the command line wins.
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set("8") // it is a number
+		_ = parallel.Value.Set("12") // it is a number
 	}
 	code := m.Run()
 	if os.Getenv("MIKAN_KEEP") == "" {
