@@ -32,6 +32,8 @@ var elsewhere = map[string]string{
 	"judge.":           "needs a platform with shared conversations",
 	"admit.":           "the same",
 	"turn_away.":       "the same",
+	"intend_first.":    "needs a stranger, whom a platform with shared conversations tells once",
+	"fire_schedule.":   "needs a task that is due; internal/schedule has its own tests of firing twice",
 	"queue_late.":      "needs a platform where edits mention",
 	"mark.":            "needs a platform with signs on messages",
 	"fetch.":           "needs a platform with attached files",
