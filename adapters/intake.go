@@ -134,19 +134,24 @@ func (in *Intake) arrive(ctx context.Context, m Message, receipt Receipt) (Recei
 	case arrival.Row == nil:
 		receipt.Decision = Logged
 		return receipt, nil
+	}
+	return in.queued(ctx, m, arrival, receipt), nil
+}
+
+// queued sets going what was committed: the decision about it, or what it asks for.
+func (in *Intake) queued(ctx context.Context, m Message, arrival store.Arrival, receipt Receipt) Receipt {
+	switch {
 	case arrival.Doubt != nil:
 		receipt.Decision = Undecided
 		in.decideSoon(ctx, store.Undecided{InboxRow: *arrival.Row, Doubt: *arrival.Doubt})
-		return receipt, nil
-	}
-	receipt.Decision = Queued
-	if arrival.Row.Kind == store.InboxControl {
+		return receipt
+	case arrival.Row.Kind == store.InboxControl:
 		receipt.Decision = Commanded
-	} else {
-		receipt.RunID = run.ID(receipt.OfficeKey, m.SessionKey, m.ID, 1)
+	default:
+		receipt.Decision, receipt.RunID = Queued, run.ID(receipt.OfficeKey, m.SessionKey, m.ID, 1)
 	}
 	in.begin(ctx, *arrival.Row)
-	return receipt, nil
+	return receipt
 }
 
 // begin sets going what an inbox row asks for. All of it is best effort: the row is committed, and the sweeper repeats
@@ -285,17 +290,10 @@ func (in *Intake) call(ctx context.Context, m Message, receipt Receipt) (Receipt
 		return receipt, err
 	}
 	fresh, err := in.Store.QueueLate(ctx, arrival)
-	switch {
-	case err != nil || !fresh:
+	if err != nil || !fresh {
 		return receipt, err
-	case arrival.Doubt != nil:
-		receipt.Decision = Undecided
-		in.decideSoon(ctx, store.Undecided{InboxRow: *arrival.Row, Doubt: *arrival.Doubt})
-		return receipt, nil
 	}
-	receipt.Decision, receipt.RunID = Queued, run.ID(receipt.OfficeKey, m.SessionKey, m.ID, 1)
-	in.begin(ctx, *arrival.Row)
-	return receipt, nil
+	return in.queued(ctx, m, arrival, receipt), nil
 }
 
 // ReplyOf encodes an adapter's reply terms.
