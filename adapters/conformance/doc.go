@@ -1,4 +1,3 @@
 // Package conformance holds the tests that every chat platform passes: all of mikan in one process, with the platform's
-// real SDK talking to a local server of the project's, and a scripted model. A further platform adds one file here, its
-// driver, and a line to the table.
+// real SDK talking to a local server of the project's (package adaptertest), and a scripted model.
 package conformance

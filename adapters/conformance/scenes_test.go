@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/geminixiang/mikan/adapters/adaptertest"
 )
 
 var scenes = []scene{
@@ -14,11 +16,11 @@ var scenes = []scene{
 	{"the same event again changes nothing", func(h *stageHand) {
 		_, want := h.ask("")
 		for range 3 {
-			h.world.platform.again(h)
+			h.world.platform.Again(h)
 		}
 		h.shows(want)
 		before := h.world.runs()
-		h.world.platform.again(h)
+		h.world.platform.Again(h)
 		_, second := h.ask("")
 		h.shows(want, second)
 		if got := h.world.runs(); got != before+1 {
@@ -26,29 +28,29 @@ var scenes = []scene{
 		}
 	}},
 	{"bots are not answered, mention or not", func(h *stageHand) {
-		h.room.say(h, saying{by: otherBot, mention: true, text: "hello"})
-		h.room.say(h, saying{by: otherBot, text: "hello"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.OtherBot, Mention: true, Text: "hello"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.OtherBot, Text: "hello"})
 		_, want := h.ask("")
 		h.shows(want)
 	}},
 	{"talk among people is not answered", func(h *stageHand) {
-		h.room.say(h, saying{by: ann, text: "what a day"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Text: "what a day"})
 		_, want := h.ask("")
 		h.shows(want)
 	}},
 	{"a stranger gets no run", func(h *stageHand) {
 		before := h.world.runs()
-		h.room.say(h, saying{by: stranger, mention: true, text: "hello"})
-		h.room.say(h, saying{by: stranger, mention: true, text: "hello again"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Stranger, Mention: true, Text: "hello"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Stranger, Mention: true, Text: "hello again"})
 		told := 0
-		if h.world.platform.features().tellsStrangers {
+		if h.world.platform.Features().TellsStrangers {
 			told = 1
 		}
-		if !h.world.within(settleTime, func() bool { return len(h.room.seen(h)) == told && h.world.settled() }) {
+		if !h.world.within(settleTime, func() bool { return len(h.room.Seen(h)) == told && h.world.settled() }) {
 			h.Errorf("mikan shows %q", h.texts())
 		}
 		_, _ = h.ask("")
-		if !h.world.within(settleTime, func() bool { return len(h.room.seen(h)) == told+1 && h.world.settled() }) {
+		if !h.world.within(settleTime, func() bool { return len(h.room.Seen(h)) == told+1 && h.world.settled() }) {
 			h.Errorf("mikan shows %q", h.texts())
 		}
 		if got := h.world.runs(); got != before+1 {
@@ -66,68 +68,68 @@ var scenes = []scene{
 	{"an edit starts nothing", func(h *stageHand) {
 		id, want := h.ask("")
 		h.shows(want)
-		h.room.edit(h, id, "say something else")
+		h.room.Edit(h, id, "say something else")
 		_, second := h.ask("")
 		h.shows(want, second)
 	}},
 	{"a lost reply does not repeat the answer", func(h *stageHand) {
-		h.world.platform.disturb(h, lostReply, 1)
+		h.world.platform.Disturb(h, adaptertest.LostReply, 1)
 		_, want := h.ask("")
 		h.shows(want)
 	}},
 	{"a rate limit delays the answer", func(h *stageHand) {
-		h.world.platform.disturb(h, rateLimited, 1)
+		h.world.platform.Disturb(h, adaptertest.RateLimited, 1)
 		_, want := h.ask("")
 		h.shows(want)
 	}},
 	{"errors of the platform do not lose the answer", func(h *stageHand) {
-		h.world.platform.disturb(h, serverError, 3)
+		h.world.platform.Disturb(h, adaptertest.ServerError, 3)
 		_, want := h.ask("")
 		h.shows(want)
 	}},
 	{"silence shows nothing", func(h *stageHand) {
-		h.room.say(h, saying{by: ann, mention: true, text: "be silent"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "be silent"})
 		_, want := h.ask("")
 		h.shows(want)
 	}},
 	{"a long answer is whole and in order", func(h *stageHand) {
-		h.room.say(h, saying{by: ann, mention: true, text: "a long answer please"})
-		want := strings.Join(strings.Fields(longAnswer(h.world.platform.features().long)), " ")
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "a long answer please"})
+		want := strings.Join(strings.Fields(longAnswer(h.world.platform.Features().Long)), " ")
 		whole := func() bool {
 			text := strings.Join(h.texts(), "\n\n")
 			return h.world.settled() && strings.Join(strings.Fields(text), " ") == want
 		}
 		if !h.world.within(settleTime, whole) {
-			h.Errorf("%d messages do not make up the answer", len(h.room.seen(h)))
+			h.Errorf("%d messages do not make up the answer", len(h.room.Seen(h)))
 		}
 	}},
 	{"nothing that the model says pings anybody", func(h *stageHand) {
-		h.room.say(h, saying{by: ann, mention: true, text: "please ping everybody"})
-		if !h.world.within(settleTime, func() bool { return len(h.room.seen(h)) == 1 && h.world.settled() }) {
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "please ping everybody"})
+		if !h.world.within(settleTime, func() bool { return len(h.room.Seen(h)) == 1 && h.world.settled() }) {
 			h.Fatalf("mikan shows %q", h.texts())
 		}
-		shown := h.room.seen(h)[0]
-		if len(shown.pings) > 0 {
-			h.Errorf("it pings %v", shown.pings)
+		shown := h.room.Seen(h)[0]
+		if len(shown.Pings) > 0 {
+			h.Errorf("it pings %v", shown.Pings)
 		}
-		if !strings.Contains(shown.text, "everyone") || !strings.Contains(shown.text, "look") {
-			h.Errorf("text is missing: %q", shown.text)
+		if !strings.Contains(shown.Text, "everyone") || !strings.Contains(shown.Text, "look") {
+			h.Errorf("text is missing: %q", shown.Text)
 		}
 	}},
 	{"what follows an answer knows how it came about", func(h *stageHand) {
-		h.room.say(h, saying{by: ann, mention: true, text: "run uname"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "run uname"})
 		h.shows("the tool said: forty-two")
-		answer := h.room.seen(h)[0]
-		h.room.say(h, saying{by: ann, mention: true, under: answer.id, text: "what did the tool say"})
+		answer := h.room.Seen(h)[0]
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Under: answer.ID, Text: "what did the tool say"})
 		h.shows("the tool said: forty-two", "it said forty-two")
 	}},
 	{"stop stops nothing when nothing runs, and says so", func(h *stageHand) {
-		h.room.say(h, saying{by: ann, mention: true, text: "stop"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "stop"})
 		h.shows("Nothing is running here.")
 	}},
 	{"help is answered without a run", func(h *stageHand) {
 		before := h.world.runs()
-		h.room.say(h, saying{by: ann, mention: true, text: "/help"})
+		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "/help"})
 		help := regexp.MustCompile(`stop.*ends what I am doing`)
 		if !h.world.within(settleTime, func() bool { t := h.texts(); return len(t) == 1 && help.MatchString(t[0]) && h.world.settled() }) {
 			h.Errorf("mikan shows %q", h.texts())
@@ -142,7 +144,7 @@ var scenes = []scene{
 func (h *stageHand) inOrder(want []string) {
 	h.Helper()
 	same := func() bool {
-		if h.world.platform.features().parallel {
+		if h.world.platform.Features().Parallel {
 			got := h.texts()
 			return h.world.settled() && !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(got, w) })
 		}

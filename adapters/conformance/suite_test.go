@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/geminixiang/mikan/adapters/adaptertest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
-
-// The platforms, each with its local server.
-var all = map[string]func(testing.TB) platform{
-	"slack": newSlack, "discord": newDiscord, "telegram": newTelegram, "github": newGitHub,
-}
 
 // settleTime is more than any scene needs, lost replies and their deadlines included.
 const settleTime = 90 * time.Second
@@ -30,20 +25,20 @@ type scene struct {
 type stageHand struct {
 	*testing.T
 	world *world
-	room  room
+	room  adaptertest.Room
 }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, make := range all {
-		t.Run(name, func(t *testing.T) {
+	for name, make := range adaptertest.All {
+		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
 			p := make(t)
-			script := &script{long: p.features().long}
+			script := &script{long: p.Features().Long}
 			w := newWorld(t, p, script.answer)
 			for _, s := range scenes {
 				if !t.Run(s.name, func(t *testing.T) {
-					s.play(&stageHand{T: t, world: w, room: p.room(t)})
+					s.play(&stageHand{T: t, world: w, room: p.Room(t)})
 					if !w.within(settleTime, w.settled) {
 						t.Error("something is left open")
 					}
@@ -51,7 +46,7 @@ func TestConformance(t *testing.T) {
 					break
 				}
 			}
-			for _, v := range p.violations() {
+			for _, v := range p.Violations() {
 				t.Errorf("a rule of the platform was broken: %s", v)
 			}
 		})
@@ -103,16 +98,11 @@ func longAnswer(length int) string {
 	return strings.TrimSpace(b.String())
 }
 
-var words atomic.Int64
-
-// word is one that nobody has said before.
-func word() string { return fmt.Sprintf("word%d", words.Add(1)) }
-
 // ask mentions mikan and returns the message's id and the answer that is expected.
 func (h *stageHand) ask(under string) (id, want string) {
 	h.Helper()
-	w, before := word(), h.world.logged()
-	id = h.room.say(h, saying{by: ann, mention: true, under: under, text: "say " + w})
+	w, before := adaptertest.Word(), h.world.logged()
+	id = h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Under: under, Text: "say " + w})
 	// People do not say two things at once; a platform's connections carry events in parallel.
 	h.world.eventually("the message is taken in", func() bool { return h.world.logged() > before })
 	return id, "re: " + w
@@ -120,8 +110,8 @@ func (h *stageHand) ask(under string) (id, want string) {
 
 func (h *stageHand) texts() []string {
 	var texts []string
-	for _, s := range h.room.seen(h) {
-		texts = append(texts, strings.TrimSpace(s.text))
+	for _, s := range h.room.Seen(h) {
+		texts = append(texts, strings.TrimSpace(s.Text))
 	}
 	return texts
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geminixiang/mikan/adapters/adaptertest"
 	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
@@ -24,7 +25,7 @@ import (
 // world is an installation before a platform: two gateways and a worker, each with connections of its own.
 type world struct {
 	testing.TB
-	platform platform
+	platform adaptertest.Platform
 	model    *llmtest.Server
 	store    *store.Store
 	log      *slog.Logger
@@ -32,7 +33,7 @@ type world struct {
 	dir      string
 }
 
-func newWorld(t testing.TB, p platform, script llmtest.Script) *world {
+func newWorld(t testing.TB, p adaptertest.Platform, script llmtest.Script) *world {
 	t.Helper()
 	w := &world{TB: t, platform: p, model: llmtest.NewServer(t, script), dir: t.TempDir()}
 	w.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -42,11 +43,11 @@ func newWorld(t testing.TB, p platform, script llmtest.Script) *world {
 		"MIKAN_TASK_QUEUE": testenv.TaskQueue(t), "MIKAN_WORKSPACE": filepath.Join(w.dir, "workspace"), "MIKAN_SANDBOX": "host",
 		"ANTHROPIC_API_KEY": "test-key-of-the-model", "ANTHROPIC_BASE_URL": w.model.AnthropicURL(), "MIKAN_MODEL": "anthropic/test-model",
 	}
-	for name, value := range p.env() {
+	for name, value := range p.Env() {
 		w.env[name] = value
 	}
 	w.env["MIKAN_CONFIG"] = filepath.Join(w.dir, "mikan.yaml")
-	w.must(os.WriteFile(w.env["MIKAN_CONFIG"], []byte(strings.Join(p.lines(), "\n")), 0o600))
+	w.must(os.WriteFile(w.env["MIKAN_CONFIG"], []byte(strings.Join(p.Lines(), "\n")), 0o600))
 	cfg, err := config.Load(w.getenv, w.dir)
 	w.must(err)
 	w.store, err = backend.OpenStore(t.Context(), cfg)
@@ -57,7 +58,7 @@ func newWorld(t testing.TB, p platform, script llmtest.Script) *world {
 	w.work()
 	w.gateway()
 	w.gateway()
-	w.eventually("the gateways are connected", func() bool { return p.connected(2) })
+	w.eventually("the gateways are connected", func() bool { return p.Connected(2) })
 	return w
 }
 
@@ -98,7 +99,7 @@ func (w *world) gateway() {
 	ctx, cancel := context.WithCancel(w.Context())
 	mux := http.NewServeMux()
 	gateway := all.Gateway(mux, telemetry.NewHealth(metrics, w.log))
-	w.platform.serve(mux)
+	w.platform.Serve(mux)
 	ended := make(chan struct{}, 2)
 	go func() { gateway.Run(ctx); ended <- struct{}{} }()
 	go func() { all.Sweeper.Run(ctx); ended <- struct{}{} }()

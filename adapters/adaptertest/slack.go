@@ -1,4 +1,4 @@
-package conformance_test
+package adaptertest
 
 import (
 	"net/http"
@@ -13,18 +13,19 @@ import (
 
 type slack struct {
 	*slacktest.Server
-	people map[who]string
+	people map[Who]string
 }
 
-func newSlack(t testing.TB) platform {
+// NewSlack starts a local Slack that talks over sockets.
+func NewSlack(t testing.TB) Platform {
 	t.Helper()
 	server, err := slacktest.Start(slacktest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	s := &slack{Server: server, people: map[who]string{}}
-	for name, kind := range map[who]slacktest.UserKind{ann: "", stranger: slacktest.Guest, otherBot: slacktest.Bot} {
+	s := &slack{Server: server, people: map[Who]string{}}
+	for name, kind := range map[Who]slacktest.UserKind{Ann: "", Stranger: slacktest.Guest, OtherBot: slacktest.Bot} {
 		u, err := server.CreateUser(slacktest.NewUser{Name: string(name), Kind: kind})
 		if err != nil {
 			t.Fatal(err)
@@ -34,36 +35,36 @@ func newSlack(t testing.TB) platform {
 	return s
 }
 
-func (s *slack) name() office.Platform { return office.Slack }
+func (s *slack) Name() office.Platform { return office.Slack }
 
-func (s *slack) env() map[string]string {
+func (s *slack) Env() map[string]string {
 	return map[string]string{"SLACK_BOT_TOKEN": s.Team().BotToken, "SLACK_APP_TOKEN": s.App().AppToken, "SLACK_API_URL": s.APIURL()}
 }
 
-func (s *slack) lines() []string { return nil }
+func (s *slack) Lines() []string { return nil }
 
-func (s *slack) serve(http.Handler) {}
+func (s *slack) Serve(http.Handler) {}
 
-func (s *slack) connected(want int) bool { return s.Sockets() >= want }
+func (s *slack) Connected(want int) bool { return s.Sockets() >= want }
 
-func (s *slack) features() features { return features{tellsStrangers: true, long: 30_000} }
+func (s *slack) Features() Features { return Features{TellsStrangers: true, Long: 30_000} }
 
-func (s *slack) again(t testing.TB) {
+func (s *slack) Again(t testing.TB) {
 	t.Helper()
 	if err := s.Redeliver(slacktest.Redelivery{Count: 4, Times: 2}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *slack) disturb(t testing.TB, how fault, n int) {
+func (s *slack) Disturb(t testing.TB, how Fault, n int) {
 	t.Helper()
 	f := slacktest.Fault{Method: "chat.postMessage", Times: n}
 	switch how {
-	case lostReply:
+	case LostReply:
 		f.Kind = slacktest.DropReply
-	case rateLimited:
+	case RateLimited:
 		f.Kind, f.RetryAfter = slacktest.TooMany, time.Second
-	case serverError:
+	case ServerError:
 		f.Kind = slacktest.ErrorCode
 	}
 	if err := s.Inject(f); err != nil {
@@ -71,17 +72,17 @@ func (s *slack) disturb(t testing.TB, how fault, n int) {
 	}
 }
 
-func (s *slack) violations() []string {
+func (s *slack) Violations() []string {
 	var all []string
-	for _, v := range s.Violations() {
+	for _, v := range s.Server.Violations() {
 		all = append(all, v.String())
 	}
 	return all
 }
 
-func (s *slack) room(t testing.TB) room {
+func (s *slack) Room(t testing.TB) Room {
 	t.Helper()
-	c, err := s.CreateChannel(slacktest.NewChannel{Name: word(), WithBot: true, Members: []string{s.people[ann], s.people[stranger], s.people[otherBot]}})
+	c, err := s.CreateChannel(slacktest.NewChannel{Name: Word(), WithBot: true, Members: []string{s.people[Ann], s.people[Stranger], s.people[OtherBot]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,19 +94,19 @@ type slackRoom struct {
 	id    string
 }
 
-func (r *slackRoom) say(t testing.TB, what saying) string {
+func (r *slackRoom) Say(t testing.TB, what Saying) string {
 	t.Helper()
-	if what.mention {
-		what.text = "<@" + r.slack.Team().BotUser + "> " + what.text
+	if what.Mention {
+		what.Text = "<@" + r.slack.Team().BotUser + "> " + what.Text
 	}
-	m, err := r.slack.Say(slacktest.Saying{Channel: r.id, User: r.slack.people[what.by], Thread: what.under, Text: what.text})
+	m, err := r.slack.Say(slacktest.Saying{Channel: r.id, User: r.slack.people[what.By], Thread: what.Under, Text: what.Text})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m.TS
 }
 
-func (r *slackRoom) edit(t testing.TB, id, text string) {
+func (r *slackRoom) Edit(t testing.TB, id, text string) {
 	t.Helper()
 	if _, err := r.slack.Edit(slacktest.Editing{Channel: r.id, TS: id, Text: text}); err != nil {
 		t.Fatal(err)
@@ -115,11 +116,11 @@ func (r *slackRoom) edit(t testing.TB, id, text string) {
 // alive are the forms in which Slack would ping somebody; in text that Slack shows as it is they are escaped.
 var alive = regexp.MustCompile(`<(!channel|!here|!everyone|@U\w+|!subteam)`)
 
-func (r *slackRoom) seen(testing.TB) []shown {
-	var all []shown
+func (r *slackRoom) Seen(testing.TB) []Shown {
+	var all []Shown
 	for _, m := range r.slack.Messages(slacktest.Which{Channel: r.id, ByApp: true}) {
 		raw := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(m.Blocks)) + m.Text
-		all = append(all, shown{id: m.TS, text: m.Shown, pings: alive.FindAllString(raw, -1)})
+		all = append(all, Shown{ID: m.TS, Text: m.Shown, Pings: alive.FindAllString(raw, -1)})
 	}
 	return all
 }

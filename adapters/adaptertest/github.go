@@ -1,4 +1,4 @@
-package conformance_test
+package adaptertest
 
 import (
 	"net/http"
@@ -25,66 +25,67 @@ const (
 	githubMe     = "mikan-bot"
 )
 
-var githubPeople = map[who]string{ann: "ann", stranger: "eve", otherBot: "ci[bot]"}
+var githubPeople = map[Who]string{Ann: "ann", Stranger: "eve", OtherBot: "ci[bot]"}
 
-func newGitHub(t testing.TB) platform {
+// NewGitHub starts a local GitHub with one public repository.
+func NewGitHub(t testing.TB) Platform {
 	t.Helper()
 	hub := githubtest.New(t)
 	hub.AddUser(githubMe, githubtest.Person)
-	hub.AddUser(githubPeople[ann], githubtest.Person)
-	hub.AddUser(githubPeople[stranger], githubtest.Person)
-	hub.AddUser(githubPeople[otherBot], githubtest.Bot)
+	hub.AddUser(githubPeople[Ann], githubtest.Person)
+	hub.AddUser(githubPeople[Stranger], githubtest.Person)
+	hub.AddUser(githubPeople[OtherBot], githubtest.Bot)
 	hub.AddRepo("acme", "web", githubtest.PublicRepo)
-	hub.Permit(githubRepo, githubPeople[ann], "write")
+	hub.Permit(githubRepo, githubPeople[Ann], "write")
 	hub.Permit(githubRepo, githubMe, "write")
 	hub.AddToken(githubToken, githubMe, githubtest.FullLevels(), githubRepo)
 	return &github{Server: hub, t: t}
 }
 
-func (g *github) name() office.Platform { return office.GitHub }
+func (g *github) Name() office.Platform { return office.GitHub }
 
-func (g *github) env() map[string]string {
+func (g *github) Env() map[string]string {
 	return map[string]string{"GITHUB_AGENT_TOKEN": githubToken, "GITHUB_WEBHOOK_SECRET": githubSecret, "GITHUB_API_URL": g.URL}
 }
 
-func (g *github) lines() []string { return nil }
+func (g *github) Lines() []string { return nil }
 
 // serve makes a webhook of each gateway: two for one repository.
-func (g *github) serve(gateway http.Handler) {
+func (g *github) Serve(gateway http.Handler) {
 	address := httptest.NewServer(gateway)
 	g.t.Cleanup(address.Close)
 	g.AddHook(githubRepo, address.URL+"/github/webhook", githubSecret, githubtest.JSONHook)
 }
 
-func (g *github) connected(int) bool { return true }
+func (g *github) Connected(int) bool { return true }
 
-func (g *github) features() features { return features{long: 130_000} }
+func (g *github) Features() Features { return Features{Long: 130_000} }
 
-func (g *github) again(testing.TB) { g.Redeliver(3) }
+func (g *github) Again(testing.TB) { g.Redeliver(3) }
 
-func (g *github) disturb(_ testing.TB, how fault, n int) {
+func (g *github) Disturb(_ testing.TB, how Fault, n int) {
 	f := githubtest.Fault{Method: http.MethodPost, Route: "/comments", Times: n}
 	switch how {
-	case lostReply:
+	case LostReply:
 		f.Kind = githubtest.LostReply
-	case rateLimited:
+	case RateLimited:
 		f.Kind, f.After = githubtest.Secondary, time.Second
-	case serverError:
+	case ServerError:
 		f.Kind, f.Status = githubtest.Failing, http.StatusBadGateway
 	}
 	g.Break(f)
 }
 
-func (g *github) violations() []string {
+func (g *github) Violations() []string {
 	var all []string
-	for _, v := range g.Violations() {
+	for _, v := range g.Server.Violations() {
 		all = append(all, v.Call.Method+" "+v.Call.Path+": "+v.What)
 	}
 	return all
 }
 
-func (g *github) room(testing.TB) room {
-	return &githubRoom{hub: g, number: g.OpenIssue(githubRepo, githubPeople[ann], word(), "")}
+func (g *github) Room(testing.TB) Room {
+	return &githubRoom{hub: g, number: g.OpenIssue(githubRepo, githubPeople[Ann], Word(), "")}
 }
 
 type githubRoom struct {
@@ -92,20 +93,20 @@ type githubRoom struct {
 	number int64
 }
 
-func (r *githubRoom) say(_ testing.TB, what saying) string {
-	if what.mention {
-		what.text = "@" + githubMe + " " + what.text
+func (r *githubRoom) Say(_ testing.TB, what Saying) string {
+	if what.Mention {
+		what.Text = "@" + githubMe + " " + what.Text
 	}
-	return strconv.FormatInt(r.hub.Comment(githubRepo, r.number, githubPeople[what.by], what.text), 10)
+	return strconv.FormatInt(r.hub.Comment(githubRepo, r.number, githubPeople[what.By], what.Text), 10)
 }
 
-func (r *githubRoom) edit(t testing.TB, id, text string) {
+func (r *githubRoom) Edit(t testing.TB, id, text string) {
 	t.Helper()
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.hub.EditComment(githubRepo, n, githubPeople[ann], text)
+	r.hub.EditComment(githubRepo, n, githubPeople[Ann], text)
 }
 
 // invisible is what GitHub does not show.
@@ -114,14 +115,14 @@ var invisible = regexp.MustCompile(`<!--[^>]*-->`)
 // pinging is what GitHub takes for a mention.
 var pinging = regexp.MustCompile(`(^|[\s(])@[A-Za-z0-9][A-Za-z0-9-]*`)
 
-func (r *githubRoom) seen(testing.TB) []shown {
-	var all []shown
+func (r *githubRoom) Seen(testing.TB) []Shown {
+	var all []Shown
 	for _, c := range r.hub.Visible(githubRepo, r.number) {
 		if c.Author != githubMe {
 			continue
 		}
 		text := strings.TrimSpace(invisible.ReplaceAllString(c.Body, ""))
-		all = append(all, shown{id: strconv.FormatInt(c.ID, 10), text: text, pings: pinging.FindAllString(text, -1)})
+		all = append(all, Shown{ID: strconv.FormatInt(c.ID, 10), Text: text, Pings: pinging.FindAllString(text, -1)})
 	}
 	return all
 }
