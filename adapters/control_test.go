@@ -7,6 +7,7 @@ import (
 
 	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
 )
@@ -81,6 +82,43 @@ func TestStopKeepsWhatWaitsAndStopAllDropsIt(t *testing.T) {
 	notice, _, err := p.store.NoticeFor(t.Context(), r.OfficeKey, m.ID)
 	if err != nil || !strings.HasPrefix(notice.Text, "Dropped 1 waiting.") {
 		t.Errorf("it said %q, %v", notice.Text, err)
+	}
+}
+
+func TestStopAllCarriedOutAgainSaysWhatItDropped(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	s.can.Waiting = adapters.WaitingMarked
+	p.running("first")
+	second := p.says("U1", "second", adapters.Mention)
+	p.receive(second)
+	p.eventually("the second is marked", func() bool { return s.signed("+queued " + second.ID) })
+	delete(p.delivery.Outbounds, office.Slack) // the first attempt ends before it has said anything
+	word := p.says("U1", "stop all", adapters.Mention)
+	r := p.receive(word)
+	p.delivery.Outbounds[office.Slack] = s
+	if n := p.rows("deliveries"); n != 0 || p.rows("inbox") != 1 {
+		t.Fatalf("%d notices, %d wait; want the word alone", n, p.rows("inbox"))
+	}
+	third := p.says("U1", "third", adapters.Mention)
+	p.receive(third)
+	words, err := p.store.Controls(t.Context(), 0, 10)
+	if err != nil || len(words) != 1 {
+		t.Fatalf("the sweeper sees %v, %v", words, err)
+	}
+	s.mu.Lock()
+	s.signs = nil
+	s.mu.Unlock()
+	if err := p.intake.Control.CarryOut(t.Context(), words[0]); err != nil {
+		t.Fatal(err)
+	}
+	notice, _, err := p.store.NoticeFor(t.Context(), r.OfficeKey, word.ID)
+	if err != nil || !strings.HasPrefix(notice.Text, "Dropped 1 waiting.") {
+		t.Errorf("repeated, it said %q, %v", notice.Text, err)
+	}
+	p.eventually("the sign is gone", func() bool { return s.signed("-queued " + second.ID) })
+	if n := p.rows("inbox"); n != 1 {
+		t.Errorf("%d wait; want the one that came after the word", n)
 	}
 }
 

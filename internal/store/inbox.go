@@ -160,10 +160,16 @@ func (s *Store) Done(ctx context.Context, id int64) error {
 }
 
 // EmptyQueue drops the triggers that waited in a session when a control row came, and returns them. What came after the
-// row stays, however late the row is carried out.
+// row stays, however late the row is carried out. The row keeps what it dropped: repeated, it drops nothing more and
+// returns the same, until it is done.
 func (s *Store) EmptyQueue(ctx context.Context, control InboxRow) (dropped []InboxRow, err error) {
 	err = s.tx(ctx, "empty_queue", func(tx pgx.Tx) error {
 		if err := lockSession(ctx, tx, control.OfficeKey, control.SessionKey); err != nil {
+			return err
+		}
+		var emptied bool
+		waits, err := found(tx.QueryRow(ctx, `SELECT dropped IS NOT NULL, coalesce(dropped, '[]') FROM inbox WHERE id = $1`, control.ID).Scan(&emptied, &dropped))
+		if err != nil || emptied || !waits {
 			return err
 		}
 		rows, err := tx.Query(ctx, `
@@ -173,6 +179,10 @@ func (s *Store) EmptyQueue(ctx context.Context, control InboxRow) (dropped []Inb
 			return err
 		}
 		dropped, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (InboxRow, error) { return scanInbox(row) })
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE inbox SET dropped = $2 WHERE id = $1`, control.ID, append([]InboxRow{}, dropped...))
 		return err
 	})
 	return dropped, err
