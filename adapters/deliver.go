@@ -163,12 +163,22 @@ func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.
 	return d.finish(ctx, p, r, said, end)
 }
 
+// restText is what people read after the beginning of an answer whose rest they will not get.
+const restText = "The rest of this answer could not be shown."
+
 // finish shows the parts in order: each is confirmed before the next is begun, the last one with the settlement. A part
-// that the platform refuses ends the run as failed.
+// that the platform refuses ends the run as failed. A run that ends without its whole answer says so after the parts
+// that people have: in the next one, which may have been on its way.
 func (d *Delivery) finish(ctx context.Context, p place, r store.Run, said []store.Delivery, end Ending) (store.After, error) {
-	parts := partsOf(p, end.Text)
-	for i, text := range parts {
-		delivery := answerDelivery(r, end.Kind, i, text)
+	parts, first := partsOf(p, end.Text), 0
+	if shown := beginning(said); shown > 0 && end.Settlement.Outcome != run.Answered {
+		first = shown
+		if end.Settlement.Outcome == run.Failed {
+			parts = []string{restText}
+		}
+	}
+	for i := 0; i < len(parts); i++ {
+		delivery := answerDelivery(r, end.Kind, first+i, parts[i])
 		c, err := d.show(ctx, p, delivery)
 		if err != nil {
 			return store.After{}, err
@@ -176,10 +186,14 @@ func (d *Delivery) finish(ctx context.Context, p place, r store.Run, said []stor
 		c.Log = logOf(r, c, kindOf(said, delivery))
 		settled, stop := begun(ctx)
 		defer stop()
-		switch {
-		case c.State == store.Refused:
+		if c.State == store.Refused {
 			end.Settlement = store.Settlement{Outcome: run.Failed, ErrorCode: c.ErrorCode, ErrorText: c.ErrorText}
-		case i < len(parts)-1:
+			parts = parts[:i+1]
+			if i > 0 && parts[i] != restText {
+				parts, end.Kind = append(parts, restText), store.NoticeDelivery
+			}
+		}
+		if i < len(parts)-1 {
 			if err := d.Store.Confirm(settled, c); err != nil {
 				return store.After{}, d.lost(settled, p, c, err)
 			}
@@ -233,9 +247,22 @@ func (d *Delivery) again(ctx context.Context, p place, c store.Confirmation) {
 	d.repair(ctx, p, c.Key, c.MessageID)
 }
 
-// onlyNotices tells whether a run has said nothing itself, while a notice was posted where somebody stopped it.
+// onlyNotices tells whether a run has no message that its last word could take the place of, while a notice was posted
+// where somebody stopped it.
 func onlyNotices(said []store.Delivery) bool {
-	return slices.ContainsFunc(said, isNotice) && !slices.ContainsFunc(said, isAnswer)
+	return slices.ContainsFunc(said, isNotice) && (beginning(said) > 0 || !slices.ContainsFunc(said, isAnswer))
+}
+
+// beginning counts the parts of a run's answer that are done with, from the first one on: people have them to keep, or
+// will never get them.
+func beginning(said []store.Delivery) int {
+	n := 0
+	for slices.ContainsFunc(said, func(s store.Delivery) bool {
+		return isAnswer(s) && s.Part == n && (s.State == store.Final || s.State == store.Refused && n > 0)
+	}) {
+		n++
+	}
+	return n
 }
 
 // isNotice tells a notice about a run from a file that the run has posted: a notice answers somebody's word.

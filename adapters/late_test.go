@@ -144,11 +144,13 @@ func TestAPartThatWasShownStaysAnAnswerWhenItsRunIsStopped(t *testing.T) {
 	if _, err := p.delivery.Finish(t.Context(), r.ID, end); fault.CodeOf(err) != fault.Unavailable {
 		t.Fatal(err)
 	}
+	p.letDeadlinesPass()
+	s.fail = nil
 	end = adapters.Ending{Kind: store.NoticeDelivery, Text: adapters.StoppedText, Settlement: store.Settlement{Outcome: run.Stopped}}
 	if _, err := p.delivery.Finish(t.Context(), r.ID, end); err != nil {
 		t.Fatal(err)
 	}
-	if seen := s.seen(); !slices.Equal(seen, []string{"abcdefghij"}) {
+	if seen := s.seen(); !slices.Equal(seen, []string{"abcdefghij", "Stopped."}) {
 		t.Errorf("people see %q", seen)
 	}
 	if p.rows("chat_log WHERE kind = 'answer' AND cause_message_id IS NOT NULL AND text = 'abcdefghij'") != 1 {
