@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 )
 
 // parsed reads the sources of packages of the module, without their tests.
@@ -18,7 +20,7 @@ func parsed(t *testing.T, dirs ...string) (*token.FileSet, []*ast.File) {
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, dir := range dirs {
-		paths, err := filepath.Glob(filepath.Join(moduleRoot, dir, "*.go"))
+		paths, err := filepath.Glob(filepath.Join(e2etest.ModuleRoot(t), dir, "*.go"))
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("no sources in %s (%v)", dir, err)
 		}

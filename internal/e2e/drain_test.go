@@ -12,43 +12,30 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 )
 
 // begunMark waits until a command has written its line.
 func (w *world) begunMark() {
-	w.t.Helper()
-	eventually(w.t, "the command has begun", func(context.Context) error {
-		if len(w.ran("marks")) == 0 {
+	w.T.Helper()
+	e2etest.Eventually(w.T, "the command has begun", func(context.Context) error {
+		if len(w.Ran("marks")) == 0 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 }
 
-// awaitEnd waits for a process to end and tells how.
-func (p *process) awaitEnd(t testing.TB) syscall.WaitStatus {
-	t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		t.Fatalf("%s does not end", p.name)
-	}
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok {
-		t.Fatalf("%s ended in an unknown way", p.name)
-	}
-	return status
-}
-
 func TestAnEndingWorkerFinishesWhatItHasBegunAndTakesNothingNew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	first := w.worker()
-	asked := w.asked(mark("drained", 5), "--conversation", "a")
+	first := w.Worker()
+	asked := w.Asked(e2etest.Mark("drained", 5), "--conversation", "a")
 	w.begunMark()
-	first.signal(syscall.SIGTERM)
-	eventually(t, "it says that it is unready", func(context.Context) error {
-		response, err := http.Get(address.FindString(first.output()[strings.Index(first.output(), `"health"`):]) + "/readyz")
+	first.Signal(syscall.SIGTERM)
+	e2etest.Eventually(t, "it says that it is unready", func(context.Context) error {
+		response, err := http.Get(address.FindString(first.Output()[strings.Index(first.Output(), `"health"`):]) + "/readyz")
 		if err != nil {
 			return err
 		}
@@ -58,66 +45,66 @@ func TestAnEndingWorkerFinishesWhatItHasBegunAndTakesNothingNew(t *testing.T) {
 		}
 		return nil
 	})
-	w.worker() // the second
-	wantAnswer(t, w.ask("meanwhile", "--conversation", "b"), "answered", "echo: meanwhile", 0)
-	wantAnswer(t, <-asked, "answered", "done drained", 0)
-	if status := first.awaitEnd(t); status.ExitStatus() != 0 {
-		t.Errorf("it ends with %v", first.cmd.ProcessState)
+	w.Worker() // the second
+	e2etest.WantAnswer(t, w.Ask("meanwhile", "--conversation", "b"), "answered", "echo: meanwhile", 0)
+	e2etest.WantAnswer(t, <-asked, "answered", "done drained", 0)
+	if status := first.AwaitEnd(t); status.ExitStatus() != 0 {
+		t.Errorf("it ends with %v", first.Cmd.ProcessState)
 	}
-	w.settled()
-	w.wellFormed()
-	w.ranOnce("marks")
+	w.Settled()
+	w.WellFormed()
+	w.RanOnce("marks")
 }
 
 func TestASecondSignalEndsAWorkerAtOnceAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	first := w.worker()
-	asked := w.asked(mark("cut", 120))
+	first := w.Worker()
+	asked := w.Asked(e2etest.Mark("cut", 120))
 	w.begunMark()
-	first.signal(syscall.SIGTERM)
-	first.says(t, "ending")
+	first.Signal(syscall.SIGTERM)
+	first.Says(t, "ending")
 	began := time.Now()
-	first.signal(syscall.SIGTERM)
-	if status := first.awaitEnd(t); !status.Signaled() || status.Signal() != syscall.SIGTERM {
-		t.Errorf("it ends with %v", first.cmd.ProcessState)
+	first.Signal(syscall.SIGTERM)
+	if status := first.AwaitEnd(t); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+		t.Errorf("it ends with %v", first.Cmd.ProcessState)
 	}
-	took(t, "it ended", began)
-	w.worker()
-	wantAnswer(t, <-asked, "answered", "interrupted", 0)
-	w.settled()
-	w.wellFormed()
-	w.ranOnce("marks")
+	e2etest.Took(t, "it ended", began)
+	w.Worker()
+	e2etest.WantAnswer(t, <-asked, "answered", "interrupted", 0)
+	w.Settled()
+	w.WellFormed()
+	w.RanOnce("marks")
 }
 
 func TestWhatDoesNotEndInTimeGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.env["MIKAN_CONFIG"] = filepath.Join(t.TempDir(), "mikan.yaml")
-	if err := os.WriteFile(w.env["MIKAN_CONFIG"], []byte("drain_seconds: 1\n"), 0o600); err != nil {
+	w.Env["MIKAN_CONFIG"] = filepath.Join(t.TempDir(), "mikan.yaml")
+	if err := os.WriteFile(w.Env["MIKAN_CONFIG"], []byte("drain_seconds: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first := w.worker()
-	asked := w.asked(mark("late", 120))
+	first := w.Worker()
+	asked := w.Asked(e2etest.Mark("late", 120))
 	w.begunMark()
 	began := time.Now()
-	first.end(t)
-	took(t, "it ended", began)
-	w.worker()
-	wantAnswer(t, <-asked, "answered", "interrupted", 0)
-	w.settled()
-	w.wellFormed()
-	w.ranOnce("marks")
+	first.End(t)
+	e2etest.Took(t, "it ended", began)
+	w.Worker()
+	e2etest.WantAnswer(t, <-asked, "answered", "interrupted", 0)
+	w.Settled()
+	w.WellFormed()
+	w.RanOnce("marks")
 }
 
 func TestAnEndingGatewayLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.worker()
-	first := w.gateway()
-	first.says(t, "the gateway is ready")
+	w.Worker()
+	first := w.Gateway()
+	first.Says(t, "the gateway is ready")
 	// Somebody in the middle of a request holds the gateway back.
-	conn, err := net.Dial("tcp", strings.TrimPrefix(address.FindString(first.output()), "http://"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address.FindString(first.Output()), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,22 +113,22 @@ func TestAnEndingGatewayLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A message whose gateway dies before Temporal hears of it: whoever sweeps next starts its run.
-	if a := w.askWith(t.Context(), []string{"MIKAN_FAILPOINT=wake.before"}, "unheard"); a.exited.code != -1 {
-		t.Errorf("the gateway survives: %+v", a.exited)
+	if a := w.AskWith(t.Context(), []string{"MIKAN_FAILPOINT=wake.before"}, "unheard"); a.Exited.Code != -1 {
+		t.Errorf("the gateway survives: %+v", a.Exited)
 	}
-	first.signal(syscall.SIGTERM)
-	first.says(t, "ending")
-	first.signal(syscall.SIGTERM)
+	first.Signal(syscall.SIGTERM)
+	first.Says(t, "ending")
+	first.Signal(syscall.SIGTERM)
 	// On a machine that is busy enough, whoever held it back may have been given up before the second signal came.
-	if status := first.awaitEnd(t); status.ExitStatus() != 0 && (!status.Signaled() || status.Signal() != syscall.SIGTERM) {
-		t.Errorf("it ends with %v", first.cmd.ProcessState)
+	if status := first.AwaitEnd(t); status.ExitStatus() != 0 && (!status.Signaled() || status.Signal() != syscall.SIGTERM) {
+		t.Errorf("it ends with %v", first.Cmd.ProcessState)
 	}
-	second := w.gateway()
-	wantAnswer(t, w.ask("next"), "answered", "echo: next", 0)
-	w.settled()
-	w.wellFormed()
-	second.end(t)
-	if second.cmd.ProcessState.ExitCode() != 0 {
-		t.Errorf("the other ends with %v", second.cmd.ProcessState)
+	second := w.Gateway()
+	e2etest.WantAnswer(t, w.Ask("next"), "answered", "echo: next", 0)
+	w.Settled()
+	w.WellFormed()
+	second.End(t)
+	if second.Cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("the other ends with %v", second.Cmd.ProcessState)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
 
@@ -62,9 +63,9 @@ func TestADeathAtEachNamedPointLosesAndRepeatsNothing(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, dramatic())
 			died := w.dieAt(point)
-			w.settled()
-			w.wellFormed()
-			w.ranOnce("marks")
+			w.Settled()
+			w.WellFormed()
+			w.RanOnce("marks")
 			if !died {
 				t.Errorf("no process came to this point; extend the play (or elsewhere, with the reason)")
 			}
@@ -107,18 +108,18 @@ func dramatic() llmtest.Script {
 // dieAt plays everything that a conversation can come to, with every process armed to die at a point, until one has
 // died. A worker that died is replaced.
 func (w *world) dieAt(point string) bool {
-	w.t.Helper()
+	w.T.Helper()
 	armed := "MIKAN_FAILPOINT=" + point
-	first := w.launchWorker(armed)
-	w.t.Cleanup(first.kill)
+	first := w.LaunchWorker(armed)
+	w.T.Cleanup(first.Kill)
 	replaced := make(chan struct{})
 	go func() {
 		defer close(replaced)
-		<-first.ended
+		<-first.Ended
 	}()
 	died := false
 	acts := []func(){
-		func() { died = w.line(armed, mark("act", 0.1)) || died },
+		func() { died = w.line(armed, e2etest.Mark("act", 0.1)) || died },
 		func() { died = w.line(armed, "write") || died },
 		func() { died = w.line(armed, "silent") || died },
 		func() { died = w.hangAnd(armed, "stop all") || died },
@@ -141,7 +142,7 @@ func (w *world) dieAt(point string) bool {
 			acts = append([]func(){acts[act]}, acts...)
 		}
 	}
-	var second *process
+	var second *e2etest.Process
 	for _, act := range acts {
 		done := make(chan struct{})
 		go func() { defer close(done); act() }()
@@ -149,9 +150,9 @@ func (w *world) dieAt(point string) bool {
 		case <-done:
 		case <-replaced:
 		}
-		if !first.alive() && second == nil {
-			died = died || first.killed()
-			second = w.launchWorker()
+		if !first.Alive() && second == nil {
+			died = died || first.Killed()
+			second = w.LaunchWorker()
 		}
 		<-done
 		if died {
@@ -159,27 +160,27 @@ func (w *world) dieAt(point string) bool {
 		}
 	}
 	if second == nil {
-		first.kill()
-		w.launchWorker()
+		first.Kill()
+		w.LaunchWorker()
 	}
 	return died
 }
 
 // failAndRetry has an operator run a failed message again, and tells whether the operator's command died.
 func (w *world) failAndRetry(armed string) bool {
-	failed := w.askWith(w.t.Context(), nil, "fail")
+	failed := w.AskWith(w.T.Context(), nil, "fail")
 	if failed.RunID == "" {
 		return false // it found nobody to run it
 	}
-	out := command(w.t, mikan(w.t), w.environ(armed), "run", "retry", failed.RunID, "--data-dir", w.dataDir)
-	return out.code == -1
+	out := e2etest.Command(w.T, e2etest.MikanPath(w.T), w.Environ(armed), "run", "retry", failed.RunID, "--data-dir", w.DataDir)
+	return out.Code == -1
 }
 
 // taken waits until nothing waits in the inbox, or nobody is left to take it.
 func (w *world) taken() {
-	db := w.db()
-	eventually(w.t, "what waits is taken", func(ctx context.Context) error {
-		waits, err := rows(ctx, db, `SELECT message_id FROM inbox`)
+	db := w.DB()
+	e2etest.Eventually(w.T, "what waits is taken", func(ctx context.Context) error {
+		waits, err := e2etest.Rows(ctx, db, `SELECT message_id FROM inbox`)
 		if err == nil && len(waits) > 0 {
 			err = errors.New("not yet")
 		}
@@ -189,17 +190,17 @@ func (w *world) taken() {
 
 // line says something through an armed gateway and tells whether that died.
 func (w *world) line(armed, text string) bool {
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.T.Context(), e2etest.Patience)
 	defer cancel()
-	return w.askWith(ctx, []string{armed}, text).exited.code == -1 && ctx.Err() == nil
+	return w.AskWith(ctx, []string{armed}, text).Exited.Code == -1 && ctx.Err() == nil
 }
 
 // hangAnd says a control word while a model call hangs.
 func (w *world) hangAnd(armed, word string) bool {
 	hanging := make(chan bool, 1)
 	go func() { hanging <- w.line(armed, "hang") }()
-	db := w.db()
-	eventually(w.t, "the model hangs, or nobody is left to call it", func(ctx context.Context) error {
+	db := w.DB()
+	e2etest.Eventually(w.T, "the model hangs, or nobody is left to call it", func(ctx context.Context) error {
 		if w.openStreams() > 0 {
 			return nil
 		}
@@ -209,7 +210,7 @@ func (w *world) hangAnd(armed, word string) bool {
 			return nil
 		default:
 		}
-		if _, err := rows(ctx, db, `SELECT 'x'`); err != nil {
+		if _, err := e2etest.Rows(ctx, db, `SELECT 'x'`); err != nil {
 			return err
 		}
 		return errors.New("not yet")
@@ -230,11 +231,11 @@ var ownSuites = []string{"deployments", "adapters/slack", "adapters/discord", "a
 func failpoints(t testing.TB) []string {
 	t.Helper()
 	packages := map[string][]*ast.File{}
-	err := filepath.WalkDir(moduleRoot, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(e2etest.ModuleRoot(t), func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != moduleRoot || slices.Contains(ownSuites, filepath.ToSlash(strings.TrimPrefix(path, moduleRoot+"/")))):
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != e2etest.ModuleRoot(t) || slices.Contains(ownSuites, filepath.ToSlash(strings.TrimPrefix(path, e2etest.ModuleRoot(t)+"/")))):
 			return filepath.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil

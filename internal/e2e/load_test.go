@@ -23,6 +23,7 @@ import (
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/devstack"
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/telemetry"
@@ -49,9 +50,9 @@ func BenchmarkLoad(b *testing.B) {
 	w := bareWorld(b, func(llmtest.Request) llmtest.Reply {
 		return llmtest.Reply{Parts: []llmtest.Part{llmtest.Text("an answer of some words")}, Delay: loadModel}
 	})
-	dir := w.stackWith(devstack.Durable)
-	w.migrate()
-	processes := map[string]*process{"worker": w.worker(), "gateway": w.gateway()}
+	dir := w.StackWith(devstack.Durable)
+	w.Migrate()
+	processes := map[string]*e2etest.Process{"worker": w.Worker(), "gateway": w.Gateway()}
 	intake, listen := w.intake(b)
 	w.seed(b)
 	l := &load{intake: intake, waiting: map[string]chan struct{}{}}
@@ -71,8 +72,8 @@ func BenchmarkLoad(b *testing.B) {
 	took := time.Since(began)
 	b.StopTimer()
 	w.report(b, took, before, w.spent(dir, processes))
-	w.settled()
-	w.wellFormed()
+	w.Settled()
+	w.WellFormed()
 }
 
 // load sends messages and hears of the runs that they caused.
@@ -123,7 +124,7 @@ func (l *load) one(b *testing.B) {
 	}
 	select {
 	case <-l.of(receipt.RunID):
-	case <-time.After(patience):
+	case <-time.After(e2etest.Patience):
 		b.Errorf("run %s does not settle", receipt.RunID)
 	case <-b.Context().Done():
 	}
@@ -132,7 +133,7 @@ func (l *load) one(b *testing.B) {
 // intake is a gateway's way in, in this process, with a connection that hears of settled runs.
 func (w *world) intake(b *testing.B) (*adapters.Intake, *pgx.Conn) {
 	b.Helper()
-	cfg, err := config.Load(func(name string) string { return w.env[name] }, w.dataDir)
+	cfg, err := config.Load(func(name string) string { return w.Env[name] }, w.DataDir)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func (w *world) intake(b *testing.B) (*adapters.Intake, *pgx.Conn) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	conn, err := pgx.Connect(b.Context(), w.env["MIKAN_DATABASE_URL"])
+	conn, err := pgx.Connect(b.Context(), w.Env["MIKAN_DATABASE_URL"])
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func (w *world) intake(b *testing.B) (*adapters.Intake, *pgx.Conn) {
 // seed makes the sessions, so that each of them is there already when its first message comes.
 func (w *world) seed(b *testing.B) {
 	b.Helper()
-	db := w.db()
+	db := w.DB()
 	for c := range loadConversations {
 		conversation, _ := place(int64(c))
 		key, err := office.Address{Platform: office.Terminal, ConversationID: conversation}.Key()
@@ -190,23 +191,23 @@ type usage struct {
 }
 
 // spent looks at each process; those of Postgres and Temporal with all their children.
-func (w *world) spent(dir string, processes map[string]*process) map[string]usage {
-	w.t.Helper()
+func (w *world) spent(dir string, processes map[string]*e2etest.Process) map[string]usage {
+	w.T.Helper()
 	roots := map[string]int{"test": os.Getpid()}
 	for name, p := range processes {
-		roots[name] = p.cmd.Process.Pid
+		roots[name] = p.Cmd.Process.Pid
 	}
 	for _, service := range []string{"postgres", "temporal"} {
-		pid, err := stackPID(dir, service)
+		pid, err := e2etest.StackPID(dir, service)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		roots[service] = pid
 	}
 	parents := map[int]int{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	used := map[int]usage{}
 	for _, path := range stats {
@@ -255,7 +256,7 @@ func (w *world) report(b *testing.B, took time.Duration, before, after map[strin
 	b.Helper()
 	var runs int
 	var p50, p95, p99, claimed float64
-	err := w.db().QueryRow(b.Context(), `
+	err := w.DB().QueryRow(b.Context(), `
 		SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY over), percentile_disc(0.95) WITHIN GROUP (ORDER BY over),
 			percentile_disc(0.99) WITHIN GROUP (ORDER BY over), percentile_disc(0.5) WITHIN GROUP (ORDER BY waited)
 		FROM (SELECT extract(epoch FROM settled_at - received_at)::float8 * 1000 - model_ms - tool_ms AS over,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/jev/jevtest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
@@ -36,38 +37,38 @@ func TestACaptureSurvivesADeathAtEachOfItsSteps(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, knowing())
 			gate := jevtest.NewServer(t, jevtest.Say(0.8))
-			w.env["OPENROUTER_API_KEY"], w.env["OPENROUTER_BASE_URL"] = "key-of-the-gate", gate.OpenRouterURL()
-			first := w.worker("MIKAN_FAILPOINT=" + point)
-			t.Cleanup(first.kill)
-			a := w.ask("Deploys run on Fridays.")
+			w.Env["OPENROUTER_API_KEY"], w.Env["OPENROUTER_BASE_URL"] = "key-of-the-gate", gate.OpenRouterURL()
+			first := w.Worker("MIKAN_FAILPOINT=" + point)
+			t.Cleanup(first.Kill)
+			a := w.Ask("Deploys run on Fridays.")
 			if a.Outcome != "answered" {
 				t.Fatalf("the run ended as %+v", a)
 			}
 			select {
-			case <-first.ended:
+			case <-first.Ended:
 			case <-t.Context().Done():
 			}
-			if !first.killed() {
+			if !first.Killed() {
 				t.Fatal("the worker did not come to this point")
 			}
-			w.launchWorker()
-			db := w.db()
-			eventually(t, "the capture ends", func(ctx context.Context) error {
-				found, err := rows(ctx, db, `SELECT outcome FROM captures WHERE state = 'ended'`)
+			w.LaunchWorker()
+			db := w.DB()
+			e2etest.Eventually(t, "the capture ends", func(ctx context.Context) error {
+				found, err := e2etest.Rows(ctx, db, `SELECT outcome FROM captures WHERE state = 'ended'`)
 				if err != nil || !slices.Equal(found, []string{"written"}) {
 					return errors.Join(err, errors.New("captures that ended: "+strings.Join(found, " ")))
 				}
 				return nil
 			})
-			content, err := os.ReadFile(filepath.Join(w.workspace, a.OfficeKey, "MEMORY.md"))
+			content, err := os.ReadFile(filepath.Join(w.Workspace, a.OfficeKey, "MEMORY.md"))
 			if err != nil || strings.Count(string(content), "- Deploys run on Fridays. (captured ") != 1 || strings.Count(string(content), "\n") != 3 {
 				t.Errorf("the memory is %q (%v)", content, err)
 			}
-			effects, err := rows(t.Context(), db, `SELECT effects->0->>'now' FROM captures`)
+			effects, err := e2etest.Rows(t.Context(), db, `SELECT effects->0->>'now' FROM captures`)
 			if err != nil || len(effects) != 1 || !strings.Contains(string(content), effects[0]+"\n") || effects[0] == "" {
 				t.Errorf("recorded %q (%v), the file is %q", effects, err, content)
 			}
-			if reverted := w.mikan("memory", "revert", a.RunID); reverted.code != 0 || !strings.HasPrefix(reverted.stdout, "removed - Deploys") {
+			if reverted := w.Mikan("memory", "revert", a.RunID); reverted.Code != 0 || !strings.HasPrefix(reverted.Stdout, "removed - Deploys") {
 				t.Errorf("revert: %+v", reverted)
 			}
 		})

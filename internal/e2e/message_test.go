@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,18 +18,19 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
 
 func TestAPlainAnswerIsCheap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.worker()
-	w.ask("warm up") // the first run of a worker fills its caches
-	a := w.ask("hello")
-	wantAnswer(t, a, "answered", "echo: hello", 0)
-	w.settled()
-	w.wellFormed()
+	w.Worker()
+	w.Ask("warm up") // the first run of a worker fills its caches
+	a := w.Ask("hello")
+	e2etest.WantAnswer(t, a, "answered", "echo: hello", 0)
+	w.Settled()
+	w.WellFormed()
 	h := w.history(a.WorkflowID, a.TemporalRunID)
 	t.Logf("%d events, %d bytes, activities %v", len(h.events), h.bytes, h.activities)
 	if len(h.activities) > 3 || len(h.events) >= 30 || h.bytes >= 12<<10 {
@@ -42,10 +41,10 @@ func TestAPlainAnswerIsCheap(t *testing.T) {
 func TestAToolRunIsVisible(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.worker()
-	a := w.ask("run: uname")
-	wantAnswer(t, a, "answered", "ran: Linux", 0)
-	kinds, err := rows(t.Context(), w.db(), `SELECT kind FROM entries WHERE run_id = $1 ORDER BY seq`, a.RunID)
+	w.Worker()
+	a := w.Ask("run: uname")
+	e2etest.WantAnswer(t, a, "answered", "ran: Linux", 0)
+	kinds, err := e2etest.Rows(t.Context(), w.DB(), `SELECT kind FROM entries WHERE run_id = $1 ORDER BY seq`, a.RunID)
 	if err != nil || strings.Join(kinds, " ") != "prompt assistant tool_result assistant" {
 		t.Errorf("the session holds %v (%v); want prompt, call, result, answer", kinds, err)
 	}
@@ -56,8 +55,8 @@ func TestAToolRunIsVisible(t *testing.T) {
 	if got := strings.Join(h.summaries, ", "); got != "model anthropic/claude-test, tool bash, model anthropic/claude-test, answer" {
 		t.Errorf("their summaries are %s", got)
 	}
-	c := w.temporal()
-	eventually(t, "a search by office finds the run", func(ctx context.Context) error {
+	c := w.Temporal()
+	e2etest.Eventually(t, "a search by office finds the run", func(ctx context.Context) error {
 		list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf(
 			"WorkflowType = 'Run' AND MikanOffice = '%s' AND MikanSession = '%s' AND MikanPlatform = 'terminal' AND MikanTrigger = 'human' AND MikanOutcome = 'answered'",
 			a.OfficeKey, a.SessionKey)})
@@ -66,43 +65,23 @@ func TestAToolRunIsVisible(t *testing.T) {
 		}
 		return err
 	})
-	w.settled()
-	w.wellFormed()
+	w.Settled()
+	w.WellFormed()
 }
 
 func TestALargeOutputIsNoProblem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	p := w.worker()
-	a := w.ask("run: head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 100")
-	wantAnswer(t, a, "answered", "xxxxxxxxxx", 0)
+	p := w.Worker()
+	a := w.Ask("run: head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 100")
+	e2etest.WantAnswer(t, a, "answered", "xxxxxxxxxx", 0)
 	if h := w.history(a.WorkflowID, a.TemporalRunID); h.bytes > 20<<10 {
 		t.Errorf("the history has %d bytes", h.bytes)
 	}
-	wantAnswer(t, w.ask("still there?"), "answered", "echo: still there?", 0)
-	w.settled()
-	w.wellFormed()
-	t.Logf("100 MB of output; the worker held %d MB at most", p.peak(t)>>20)
-}
-
-// peak is the most memory that a process has held so far, in bytes.
-func (p *process) peak(t testing.TB) int64 {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if kb, found := strings.CutPrefix(line, "VmHWM:"); found {
-			n, err := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n << 10
-		}
-	}
-	t.Fatal("the process has no peak")
-	return 0
+	e2etest.WantAnswer(t, w.Ask("still there?"), "answered", "echo: still there?", 0)
+	w.Settled()
+	w.WellFormed()
+	t.Logf("100 MB of output; the worker held %d MB at most", p.Peak(t)>>20)
 }
 
 // history is what Temporal holds of one execution.
@@ -115,8 +94,8 @@ type history struct {
 }
 
 func (w *world) history(workflowID, runID string) history {
-	w.t.Helper()
-	return historyOf(w.t, w.temporal(), workflowID, runID)
+	w.T.Helper()
+	return historyOf(w.T, w.Temporal(), workflowID, runID)
 }
 
 func historyOf(t testing.TB, c client.Client, workflowID, runID string) history {
@@ -164,17 +143,17 @@ func TestContentStaysOutOfTemporalLogsAndMetrics(t *testing.T) {
 		}
 		return llmtest.Reply{Parts: []llmtest.Part{llmtest.Thinking("think " + marker), llmtest.ToolCall("c1", "bash", `{"command":"echo out-`+marker+`; exit 3"}`)}}
 	})
-	w.env["MIKAN_LOG_LEVEL"] = "debug"
-	p := w.worker()
-	g := w.gateway()
+	w.Env["MIKAN_LOG_LEVEL"] = "debug"
+	p := w.Worker()
+	g := w.Gateway()
 	for _, text := range []string{"call", "fail", "unknown", "broken", "file"} {
-		w.ask(text+" "+marker, "--user", "user")
+		w.Ask(text+" "+marker, "--user", "user")
 	}
-	slow := w.asked("slow " + marker)
-	c := w.temporal()
+	slow := w.Asked("slow " + marker)
+	c := w.Temporal()
 	var open string
-	eventually(t, "the slow run is under way", func(ctx context.Context) error {
-		found, err := rows(ctx, w.db(), `SELECT r.workflow_id FROM runs r JOIN deliveries d ON d.run_id = r.id WHERE r.state = 'running' AND d.state = 'posted'`)
+	e2etest.Eventually(t, "the slow run is under way", func(ctx context.Context) error {
+		found, err := e2etest.Rows(ctx, w.DB(), `SELECT r.workflow_id FROM runs r JOIN deliveries d ON d.run_id = r.id WHERE r.state = 'running' AND d.state = 'posted'`)
 		if err == nil && len(found) != 1 {
 			err = fmt.Errorf("%d drafts", len(found))
 		} else if err == nil {
@@ -188,9 +167,9 @@ func TestContentStaysOutOfTemporalLogsAndMetrics(t *testing.T) {
 	}
 	var metadata json.RawMessage
 	_ = details.Get(&metadata) // a protobuf message as JSON; its text is all that matters
-	w.ask("stop")
+	w.Ask("stop")
 	<-slow
-	w.settled()
+	w.Settled()
 
 	for _, h := range w.everything(c) {
 		if strings.Contains(h, marker) {
@@ -199,7 +178,7 @@ func TestContentStaysOutOfTemporalLogsAndMetrics(t *testing.T) {
 	}
 	for what, text := range map[string]string{
 		"current details": string(metadata),
-		"worker's log":    p.output(), "gateway's log": g.output(),
+		"worker's log":    p.Output(), "gateway's log": g.Output(),
 		"worker's metrics": metricsOf(t, p), "gateway's metrics": metricsOf(t, g),
 	} {
 		if strings.Contains(text, marker) {
@@ -209,27 +188,27 @@ func TestContentStaysOutOfTemporalLogsAndMetrics(t *testing.T) {
 	if !strings.Contains(metricsOf(t, p), "mikan_runs_total") {
 		t.Error("the worker's metrics lack mikan_runs_total")
 	}
-	w.wellFormed()
+	w.WellFormed()
 }
 
 // everything is all that Temporal holds of a namespace, as text.
 func (w *world) everything(c client.Client) []string {
-	w.t.Helper()
+	w.T.Helper()
 	var all []string
 	var token []byte
 	for {
-		list, err := c.ListWorkflow(w.t.Context(), &workflowservice.ListWorkflowExecutionsRequest{NextPageToken: token})
+		list, err := c.ListWorkflow(w.T.Context(), &workflowservice.ListWorkflowExecutionsRequest{NextPageToken: token})
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		for _, info := range list.GetExecutions() {
-			description, err := c.DescribeWorkflowExecution(w.t.Context(), info.GetExecution().GetWorkflowId(), info.GetExecution().GetRunId())
+			description, err := c.DescribeWorkflowExecution(w.T.Context(), info.GetExecution().GetWorkflowId(), info.GetExecution().GetRunId())
 			if err != nil {
-				w.t.Fatal(err)
+				w.T.Fatal(err)
 			}
-			all = append(all, readable(w.t, info), readable(w.t, description))
-			for _, event := range historyOf(w.t, c, info.GetExecution().GetWorkflowId(), info.GetExecution().GetRunId()).events {
-				all = append(all, readable(w.t, event))
+			all = append(all, readable(w.T, info), readable(w.T, description))
+			for _, event := range historyOf(w.T, c, info.GetExecution().GetWorkflowId(), info.GetExecution().GetRunId()).events {
+				all = append(all, readable(w.T, event))
 			}
 		}
 		if token = list.GetNextPageToken(); len(token) == 0 {
@@ -255,11 +234,11 @@ func around(text, marker string) string {
 
 var address = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 
-func metricsOf(t testing.TB, p *process) string {
+func metricsOf(t testing.TB, p *e2etest.Process) string {
 	t.Helper()
-	base := address.FindAllString(p.output(), -1)
+	base := address.FindAllString(p.Output(), -1)
 	if len(base) == 0 {
-		t.Fatalf("%s does not say where it listens", p.name)
+		t.Fatalf("%s does not say where it listens", p.Name)
 	}
 	response, err := http.Get(base[len(base)-1] + "/metrics")
 	if err != nil {
@@ -276,20 +255,20 @@ func metricsOf(t testing.TB, p *process) string {
 func TestTenMessagesAtOnceAreTenRunsInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.worker()
-	w.worker()
+	w.Worker()
+	w.Worker()
 	began := time.Now()
-	var waiting []<-chan answer
+	var waiting []<-chan e2etest.Answer
 	for i := range 10 {
-		waiting = append(waiting, w.asked(fmt.Sprintf("message %d", i)))
+		waiting = append(waiting, w.Asked(fmt.Sprintf("message %d", i)))
 	}
 	for i, done := range waiting {
-		wantAnswer(t, <-done, "answered", fmt.Sprintf("echo: message %d", i), 0)
+		e2etest.WantAnswer(t, <-done, "answered", fmt.Sprintf("echo: message %d", i), 0)
 	}
-	took(t, "ten runs", began)
-	w.settled()
-	w.wellFormed()
-	for i, r := range w.model.Requests() {
+	e2etest.Took(t, "ten runs", began)
+	w.Settled()
+	w.WellFormed()
+	for i, r := range w.Model.Requests() {
 		answers := 0
 		for _, m := range r.Messages {
 			if m.Role == "assistant" {

@@ -7,6 +7,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
 
@@ -49,20 +50,20 @@ func TestAModelThatMisbehavesGetsAnHonestAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, misbehaving(test.replies))
-			w.worker()
-			wantAnswer(t, w.ask("misbehave"), test.outcome, test.answer, test.code)
-			if got := len(w.model.Requests()); got != test.calls {
+			w.Worker()
+			e2etest.WantAnswer(t, w.Ask("misbehave"), test.outcome, test.answer, test.code)
+			if got := len(w.Model.Requests()); got != test.calls {
 				t.Errorf("%d model calls; want %d", got, test.calls)
 			}
-			wantAnswer(t, w.ask("hello"), "answered", "echo: hello", 0)
-			for _, r := range w.model.Requests() {
+			e2etest.WantAnswer(t, w.Ask("hello"), "answered", "echo: hello", 0)
+			for _, r := range w.Model.Requests() {
 				if r.Refused != "" {
 					t.Errorf("request %d is one that the provider refuses: %s", r.Number, r.Refused)
 				}
 			}
-			w.settled()
-			w.wellFormed()
-			if lines := w.ran("cut"); len(lines) > 0 {
+			w.Settled()
+			w.WellFormed()
+			if lines := w.Ran("cut"); len(lines) > 0 {
 				t.Errorf("a call that was cut off was carried out: %v", lines)
 			}
 		})

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
 
 // changed builds a worker in which one line of a source file is another.
 func changed(t testing.TB, name, file, line, replacement string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(moduleRoot, file))
+	path, err := filepath.Abs(filepath.Join(e2etest.ModuleRoot(t), file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,21 +37,21 @@ func changed(t testing.TB, name, file, line, replacement string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return program(t, name, "./worker", "-overlay", overlay)
+	return e2etest.Program(t, name, "./worker", "-overlay", overlay)
 }
 
 func TestAPanicInTheWorkflowEndsTheRunForEverybody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	const work = "step, err := e.work(in.Step)"
-	p := start(t, "broken-worker", changed(t, "broken-worker", "workflows/run.go", work, `panic("forced"); `+work), w.environ(), "-data-dir", w.dataDir)
-	p.says(t, "the worker is ready")
-	wantAnswer(t, w.ask("hello"), "failed", "interrupted", 1)
-	w.settled()
-	w.wellFormed()
-	p.end(t)
-	w.worker()
-	wantAnswer(t, w.ask("again"), "answered", "echo: again", 0)
+	p := e2etest.Start(t, "broken-worker", changed(t, "broken-worker", "workflows/run.go", work, `panic("forced"); `+work), w.Environ(), "-data-dir", w.DataDir)
+	p.Says(t, "the worker is ready")
+	e2etest.WantAnswer(t, w.Ask("hello"), "failed", "interrupted", 1)
+	w.Settled()
+	w.WellFormed()
+	p.End(t)
+	w.Worker()
+	e2etest.WantAnswer(t, w.Ask("again"), "answered", "echo: again", 0)
 }
 
 func TestAPanicInAnActivityIsToldWithoutItsWords(t *testing.T) {
@@ -58,12 +59,12 @@ func TestAPanicInAnActivityIsToldWithoutItsWords(t *testing.T) {
 	const marker = "Zebrastreifen4712"
 	w := newWorld(t, nil)
 	const run = "result, err := chosen.Run(ctx, call)"
-	p := start(t, "panicking-worker", changed(t, "panicking-worker", "activities/tools.go", run, `if true { panic(string(call.Arguments)) }; `+run), w.environ(), "-data-dir", w.dataDir)
-	p.says(t, "the worker is ready")
-	wantAnswer(t, w.ask("run: echo "+marker), "answered", "interrupted", 0)
-	w.settled()
-	w.wellFormed()
-	for _, text := range append(w.everything(w.temporal()), p.output()) {
+	p := e2etest.Start(t, "panicking-worker", changed(t, "panicking-worker", "activities/tools.go", run, `if true { panic(string(call.Arguments)) }; `+run), w.Environ(), "-data-dir", w.DataDir)
+	p.Says(t, "the worker is ready")
+	e2etest.WantAnswer(t, w.Ask("run: echo "+marker), "answered", "interrupted", 0)
+	w.Settled()
+	w.WellFormed()
+	for _, text := range append(w.everything(w.Temporal()), p.Output()) {
 		if strings.Contains(text, marker) {
 			t.Errorf("the marker is told: …%s…", around(text, marker))
 		}
@@ -87,21 +88,21 @@ func TestAnActivityThatCannotSucceedEndsItsRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, test.script)
-			if _, err := w.db().Exec(t.Context(), test.sql); err != nil {
+			if _, err := w.DB().Exec(t.Context(), test.sql); err != nil {
 				t.Fatal(err)
 			}
-			w.worker()
-			a := w.ask("hello")
-			wantAnswer(t, a, "failed", test.says, 1)
+			w.Worker()
+			a := w.Ask("hello")
+			e2etest.WantAnswer(t, a, "failed", test.says, 1)
 			attempts := 0
 			for _, event := range w.history(a.WorkflowID, a.TemporalRunID).events {
 				attempts = max(attempts, int(event.GetActivityTaskStartedEventAttributes().GetAttempt()))
 			}
-			if calls := len(w.model.Requests()); calls != attempts {
+			if calls := len(w.Model.Requests()); calls != attempts {
 				t.Errorf("%d model calls in %d attempts", calls, attempts)
 			}
-			w.settled()
-			w.wellFormed()
+			w.Settled()
+			w.WellFormed()
 		})
 	}
 }

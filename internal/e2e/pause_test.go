@@ -11,20 +11,21 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
 
 // pause holds the activities of a type of an execution, as the Temporal UI does, and waits until none is at work.
 func (w *world) pause(c client.Client, workflowID, activity string) {
-	w.t.Helper()
-	_, err := c.WorkflowService().PauseActivity(w.t.Context(), &workflowservice.PauseActivityRequest{
-		Namespace: w.env["TEMPORAL_NAMESPACE"], Execution: execution(workflowID, ""),
+	w.T.Helper()
+	_, err := c.WorkflowService().PauseActivity(w.T.Context(), &workflowservice.PauseActivityRequest{
+		Namespace: w.Env["TEMPORAL_NAMESPACE"], Execution: execution(workflowID, ""),
 		Activity: &workflowservice.PauseActivityRequest_Type{Type: activity}, Reason: "by the test",
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	eventually(w.t, activity+" is paused", func(ctx context.Context) error {
+	e2etest.Eventually(w.T, activity+" is paused", func(ctx context.Context) error {
 		description, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
 		if err != nil {
 			return err
@@ -38,13 +39,13 @@ func (w *world) pause(c client.Client, workflowID, activity string) {
 }
 
 func (w *world) unpause(c client.Client, workflowID, activity string) {
-	w.t.Helper()
-	_, err := c.WorkflowService().UnpauseActivity(w.t.Context(), &workflowservice.UnpauseActivityRequest{
-		Namespace: w.env["TEMPORAL_NAMESPACE"], Execution: execution(workflowID, ""),
+	w.T.Helper()
+	_, err := c.WorkflowService().UnpauseActivity(w.T.Context(), &workflowservice.UnpauseActivityRequest{
+		Namespace: w.Env["TEMPORAL_NAMESPACE"], Execution: execution(workflowID, ""),
 		Activity: &workflowservice.UnpauseActivityRequest_Type{Type: activity},
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
@@ -59,52 +60,52 @@ func TestAPausedRunStandsStillAndGoesOn(t *testing.T) {
 		}
 		return llmtest.Echo(llmtest.EchoOptions{})(r)
 	})
-	w.worker()
-	c := w.temporal()
+	w.Worker()
+	c := w.Temporal()
 	t.Run("in a model call", func(t *testing.T) {
-		asked := w.asked("hang on", "--conversation", "model")
+		asked := w.Asked("hang on", "--conversation", "model")
 		_, workflowID := w.openRun("model", drafted)
 		w.pause(c, workflowID, "Think")
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), e2etest.Patience)
 		defer cancel()
-		if _, err := w.model.Wait(ctx, func(requests []llmtest.Request) bool { return streams(requests) == 0 }); err != nil {
+		if _, err := w.Model.Wait(ctx, func(requests []llmtest.Request) bool { return streams(requests) == 0 }); err != nil {
 			t.Errorf("the model goes on: %v", err)
 		}
-		calls := len(w.model.Requests())
-		queued := w.asked("behind it", "--conversation", "model")
-		eventually(t, "the next message waits", func(ctx context.Context) error {
-			waits, err := rows(ctx, w.db(), `SELECT message_id FROM inbox WHERE session_key = 'model'`)
+		calls := len(w.Model.Requests())
+		queued := w.Asked("behind it", "--conversation", "model")
+		e2etest.Eventually(t, "the next message waits", func(ctx context.Context) error {
+			waits, err := e2etest.Rows(ctx, w.DB(), `SELECT message_id FROM inbox WHERE session_key = 'model'`)
 			if err == nil && len(waits) != 1 {
 				err = errors.New("not yet")
 			}
 			return err
 		})
-		if n := len(w.model.Requests()); n != calls {
+		if n := len(w.Model.Requests()); n != calls {
 			t.Errorf("%d more model calls while the run is paused", n-calls)
 		}
 		hangs.Store(false)
 		w.unpause(c, workflowID, "Think")
-		wantAnswer(t, <-asked, "answered", "echo: hang on", 0)
-		wantAnswer(t, <-queued, "answered", "echo: behind it", 0)
+		e2etest.WantAnswer(t, <-asked, "answered", "echo: hang on", 0)
+		e2etest.WantAnswer(t, <-queued, "answered", "echo: behind it", 0)
 	})
 	t.Run("in a command", func(t *testing.T) {
-		asked := w.asked(mark("paused", 300), "--conversation", "tool")
+		asked := w.Asked(e2etest.Mark("paused", 300), "--conversation", "tool")
 		_, workflowID := w.openRun("tool", calling)
 		w.begunMark()
 		w.pause(c, workflowID, "Tool")
 		w.unpause(c, workflowID, "Tool")
-		wantAnswer(t, <-asked, "answered", "interrupted", 0)
+		e2etest.WantAnswer(t, <-asked, "answered", "interrupted", 0)
 	})
 	t.Run("stopped while it is paused", func(t *testing.T) {
-		asked := w.asked(mark("stopped", 300), "--conversation", "stop")
+		asked := w.Asked(e2etest.Mark("stopped", 300), "--conversation", "stop")
 		_, workflowID := w.openRun("stop", calling)
 		w.pause(c, workflowID, "Tool")
-		w.ask("stop", "--conversation", "stop")
+		w.Ask("stop", "--conversation", "stop")
 		if a := <-asked; a.Outcome != "stopped" {
 			t.Errorf("outcome %q: %s", a.Outcome, a.Answer)
 		}
 	})
-	w.settled()
-	w.wellFormed()
-	w.ranOnce("marks")
+	w.Settled()
+	w.WellFormed()
+	w.RanOnce("marks")
 }

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
 func TestABadConfigurationEndsTheStartWithASentence(t *testing.T) {
 	t.Parallel()
 	w := bareWorld(t, nil)
-	w.env["MIKAN_DATABASE_URL"], w.env["TEMPORAL_ADDRESS"] = "postgres://nobody@127.0.0.1:1/none", "127.0.0.1:1"
+	w.Env["MIKAN_DATABASE_URL"], w.Env["TEMPORAL_ADDRESS"] = "postgres://nobody@127.0.0.1:1/none", "127.0.0.1:1"
 	for name, test := range map[string]struct {
 		setting string
 		says    string
@@ -31,10 +32,10 @@ func TestABadConfigurationEndsTheStartWithASentence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for program, args := range map[string][]string{worker(t): nil, mikan(t): {"serve"}} {
-				out := command(t, program, w.environ(test.setting), args...)
-				if out.code != 2 || !strings.Contains(out.stderr, test.says) || strings.Contains(out.stderr, "goroutine") {
-					t.Errorf("%s: exit code %d, says %q; want 2 and %q", filepath.Base(program), out.code, out.stderr, test.says)
+			for program, args := range map[string][]string{e2etest.WorkerPath(t): nil, e2etest.MikanPath(t): {"serve"}} {
+				out := e2etest.Command(t, program, w.Environ(test.setting), args...)
+				if out.Code != 2 || !strings.Contains(out.Stderr, test.says) || strings.Contains(out.Stderr, "goroutine") {
+					t.Errorf("%s: exit code %d, says %q; want 2 and %q", filepath.Base(program), out.Code, out.Stderr, test.says)
 				}
 			}
 		})
@@ -49,14 +50,14 @@ func TestABadIDIsRefused(t *testing.T) {
 		{"--conversation", "a\x01b"}, {"--conversation", strings.Repeat("x", 300)}, {"--thread", "a/b"}, {"--thread", "."},
 		{"--thread", strings.Repeat("y", 200)},
 	} {
-		if a := w.ask("hello", flags...); a.exited.code != 2 || a.exited.stderr == "" {
-			t.Errorf("ask %q: exit code %d, says %q; want 2 and why", flags, a.exited.code, a.exited.stderr)
+		if a := w.Ask("hello", flags...); a.Exited.Code != 2 || a.Exited.Stderr == "" {
+			t.Errorf("ask %q: exit code %d, says %q; want 2 and why", flags, a.Exited.Code, a.Exited.Stderr)
 		}
 	}
-	if kept, err := rows(t.Context(), w.db(), `SELECT message_id FROM chat_log UNION ALL SELECT message_id FROM inbox`); err != nil || len(kept) > 0 {
+	if kept, err := e2etest.Rows(t.Context(), w.DB(), `SELECT message_id FROM chat_log UNION ALL SELECT message_id FROM inbox`); err != nil || len(kept) > 0 {
 		t.Errorf("kept %v (%v)", kept, err)
 	}
-	if out := w.mikan("office", "key", "slack", "C1/.."); out.code != 2 {
+	if out := w.Mikan("office", "key", "slack", "C1/.."); out.Code != 2 {
 		t.Errorf("office key: %+v", out)
 	}
 }
@@ -64,13 +65,13 @@ func TestABadIDIsRefused(t *testing.T) {
 func TestAMessageThatNobodyServesIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	if a := w.ask("anybody there?"); a.exited.code != 4 || !strings.Contains(a.exited.stderr, "kept") {
-		t.Errorf("exit code %d, says %q", a.exited.code, a.exited.stderr)
+	if a := w.Ask("anybody there?"); a.Exited.Code != 4 || !strings.Contains(a.Exited.Stderr, "kept") {
+		t.Errorf("exit code %d, says %q", a.Exited.Code, a.Exited.Stderr)
 	}
-	w.worker()
-	w.settled()
-	w.wellFormed()
-	if said, err := rows(t.Context(), w.db(), `SELECT text FROM deliveries`); err != nil || len(said) != 1 || said[0] != "echo: anybody there?" {
+	w.Worker()
+	w.Settled()
+	w.WellFormed()
+	if said, err := e2etest.Rows(t.Context(), w.DB(), `SELECT text FROM deliveries`); err != nil || len(said) != 1 || said[0] != "echo: anybody there?" {
 		t.Errorf("said %q (%v)", said, err)
 	}
 }
@@ -78,39 +79,39 @@ func TestAMessageThatNobodyServesIsKept(t *testing.T) {
 func TestAFreshTemporalIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := bareWorld(t, nil)
-	w.env["MIKAN_DATABASE_URL"] = testenv.PostgresURL(t)
-	w.env["TEMPORAL_ADDRESS"], w.env["TEMPORAL_NAMESPACE"] = testenv.TemporalWithoutSearchAttributes(t)
-	w.migrate()
+	w.Env["MIKAN_DATABASE_URL"] = testenv.PostgresURL(t)
+	w.Env["TEMPORAL_ADDRESS"], w.Env["TEMPORAL_NAMESPACE"] = testenv.TemporalWithoutSearchAttributes(t)
+	w.Migrate()
 	began := time.Now()
-	g := w.gateway()
-	p := w.launchWorker()
-	a := w.ask("hello")
-	wantAnswer(t, a, "answered", "echo: hello", 0)
-	took(t, "the first answer", began)
-	if log := p.output() + g.output() + a.exited.stderr; !strings.Contains(log, "search attributes") {
+	g := w.Gateway()
+	p := w.LaunchWorker()
+	a := w.Ask("hello")
+	e2etest.WantAnswer(t, a, "answered", "echo: hello", 0)
+	e2etest.Took(t, "the first answer", began)
+	if log := p.Output() + g.Output() + a.Exited.Stderr; !strings.Contains(log, "search attributes") {
 		t.Errorf("nobody says what is waited for: %s", log)
 	}
-	w.settled()
-	w.wellFormed()
+	w.Settled()
+	w.WellFormed()
 }
 
 func TestAMessageIsTakenInWhileTemporalIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.worker()
-	a := w.askWith(t.Context(), []string{"TEMPORAL_ADDRESS=127.0.0.1:1"}, "hello")
-	if a.exited.code != 0 && a.exited.code != 4 {
-		t.Errorf("exit code %d: %s", a.exited.code, a.exited.stderr)
+	w.Worker()
+	a := w.AskWith(t.Context(), []string{"TEMPORAL_ADDRESS=127.0.0.1:1"}, "hello")
+	if a.Exited.Code != 0 && a.Exited.Code != 4 {
+		t.Errorf("exit code %d: %s", a.Exited.Code, a.Exited.Stderr)
 	}
-	eventually(t, "the message is answered", func(ctx context.Context) error {
-		said, err := rows(ctx, w.db(), `SELECT text FROM deliveries WHERE state = 'final'`)
+	e2etest.Eventually(t, "the message is answered", func(ctx context.Context) error {
+		said, err := e2etest.Rows(ctx, w.DB(), `SELECT text FROM deliveries WHERE state = 'final'`)
 		if err == nil && len(said) != 1 {
 			err = errors.New("not yet")
 		}
 		return err
 	})
-	w.settled()
-	w.wellFormed()
+	w.Settled()
+	w.WellFormed()
 }
 
 func TestAnOrderlyEndLosesNothing(t *testing.T) {
@@ -120,17 +121,17 @@ func TestAnOrderlyEndLosesNothing(t *testing.T) {
 	if err := os.WriteFile(settings, []byte("drain_seconds: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.env["MIKAN_CONFIG"] = settings
-	first := w.worker()
-	model := w.asked("slow 20", "--conversation", "model")
-	tool := w.asked(mark("drained", 6), "--conversation", "tool")
+	w.Env["MIKAN_CONFIG"] = settings
+	first := w.Worker()
+	model := w.Asked("slow 20", "--conversation", "model")
+	tool := w.Asked(e2etest.Mark("drained", 6), "--conversation", "tool")
 	w.openRun("tool", calling)
 	w.openRun("model", drafted)
-	first.end(t)
-	w.worker()
-	wantAnswer(t, <-model, "answered", "20 of 20", 0)
-	wantAnswer(t, <-tool, "answered", "ran: ", 0)
-	w.settled()
-	w.wellFormed()
-	w.ranOnce("marks")
+	first.End(t)
+	w.Worker()
+	e2etest.WantAnswer(t, <-model, "answered", "20 of 20", 0)
+	e2etest.WantAnswer(t, <-tool, "answered", "ran: ", 0)
+	w.Settled()
+	w.WellFormed()
+	w.RanOnce("marks")
 }

@@ -1,4 +1,4 @@
-package e2e
+package e2etest
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// settled waits until nothing is left to do anywhere: no open run, nothing in the inbox, nothing open in Temporal.
-func (w *world) settled() {
-	w.t.Helper()
-	db, temporal := w.db(), w.temporal()
-	eventually(w.t, "everything settles", func(ctx context.Context) error {
-		left, err := rows(ctx, db, `
+// Settled waits until nothing is left to do anywhere: no open run, nothing in the inbox, nothing open in Temporal.
+func (w *World) Settled() {
+	w.T.Helper()
+	db, temporal := w.DB(), w.Temporal()
+	Eventually(w.T, "everything settles", func(ctx context.Context) error {
+		left, err := Rows(ctx, db, `
 			SELECT 'run ' || id || ' of ' || session_key || ' is open' FROM runs WHERE state = 'running'
 			UNION ALL SELECT kind || ' ' || word || ' ' || message_id || ' waits' FROM inbox`)
 		if err == nil && len(left) > 0 {
@@ -25,7 +25,7 @@ func (w *world) settled() {
 			return err
 		}
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-			Namespace: w.env["TEMPORAL_NAMESPACE"], Query: "ExecutionStatus = 'Running' AND TaskQueue = '" + w.env["MIKAN_TASK_QUEUE"] + "'",
+			Namespace: w.Env["TEMPORAL_NAMESPACE"], Query: "ExecutionStatus = 'Running' AND TaskQueue = '" + w.Env["MIKAN_TASK_QUEUE"] + "'",
 		})
 		if err == nil && open.GetCount() > 0 {
 			err = fmt.Errorf("%d workflows are open", open.GetCount())
@@ -68,40 +68,40 @@ var faults = map[string]string{
 		WHERE e.kind = 'assistant' AND b ->> 'kind' = 'tool_call' GROUP BY e.run_id, b HAVING count(r.id) <> 1`,
 }
 
-// wellFormed checks everything that must hold once all has settled.
-func (w *world) wellFormed() {
-	w.t.Helper()
-	db := w.db()
+// WellFormed checks everything that must hold once all has settled.
+func (w *World) WellFormed() {
+	w.T.Helper()
+	db := w.DB()
 	for _, what := range slices.Sorted(maps.Keys(faults)) {
-		found, err := rows(w.t.Context(), db, faults[what])
+		found, err := Rows(w.T.Context(), db, faults[what])
 		if err != nil {
-			w.t.Errorf("%s: %v", what, err)
+			w.T.Errorf("%s: %v", what, err)
 		}
 		for _, fault := range found {
-			w.t.Errorf("%s: %s", what, fault)
+			w.T.Errorf("%s: %s", what, fault)
 		}
 	}
 }
 
-// ranOnce checks that no marked tool call ran twice, and that one that ran without an answer was reported interrupted.
-func (w *world) ranOnce(file string) {
-	w.t.Helper()
+// RanOnce checks that no marked tool call ran twice, and that one that ran without an answer was reported interrupted.
+func (w *World) RanOnce(file string) {
+	w.T.Helper()
 	count := map[string]int{}
-	for _, line := range w.ran(file) {
+	for _, line := range w.Ran(file) {
 		count[line]++
 	}
 	for line, n := range count {
 		if n > 1 {
-			w.t.Errorf("the tool of %s ran %d times", line, n)
+			w.T.Errorf("the tool of %s ran %d times", line, n)
 		}
 	}
-	results, err := rows(w.t.Context(), w.db(), `
+	results, err := Rows(w.T.Context(), w.DB(), `
 		SELECT b ->> 'arguments' || ' → ' || (SELECT r.body -> 'blocks' -> 0 ->> 'text' FROM entries r
 			WHERE r.run_id = e.run_id AND r.kind = 'tool_result' AND r.body -> 'blocks' -> 0 ->> 'callId' = b ->> 'callId')
 		FROM entries e CROSS JOIN LATERAL jsonb_array_elements(e.body -> 'blocks') b
 		WHERE e.kind = 'assistant' AND b ->> 'kind' = 'tool_call'`)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	interrupted := 0
 	for _, result := range results {
@@ -109,19 +109,19 @@ func (w *world) ranOnce(file string) {
 		switch {
 		case strings.HasPrefix(text, "done "):
 			if token := strings.Fields(text)[1]; count[token] != 1 {
-				w.t.Errorf("the model was told that %s is done, but it ran %d times", token, count[token])
+				w.T.Errorf("the model was told that %s is done, but it ran %d times", token, count[token])
 			}
 		case strings.HasPrefix(text, "note "): // what the write tool says
 		case strings.Contains(text, "interrupted"):
 			interrupted++
 		default:
-			w.t.Errorf("a call came to %q", result)
+			w.T.Errorf("a call came to %q", result)
 		}
 	}
-	w.t.Logf("%d calls, %d lines written, %d calls reported interrupted", len(results), len(count), interrupted)
+	w.T.Logf("%d calls, %d lines written, %d calls reported interrupted", len(results), len(count), interrupted)
 }
 
-// mark is a message whose tool leaves one line in a file, and takes a moment.
-func mark(token string, seconds float64) string {
+// Mark is a message whose tool leaves one line in a file, and takes a moment.
+func Mark(token string, seconds float64) string {
 	return fmt.Sprintf("run: echo %s >> marks; sleep %.1f; echo done %s", token, seconds, token)
 }
