@@ -61,7 +61,7 @@ type settlements struct {
 
 func (m *mikan) hear() *settlements {
 	m.Helper()
-	conn, err := pgx.Connect(m.Context(), m.backend.Config.DatabaseURL.Reveal())
+	conn, err := pgx.Connect(m.Context(), m.worker.Backend.Config.DatabaseURL.Reveal())
 	m.must(err)
 	_, err = conn.Exec(m.Context(), `LISTEN mikan_run`)
 	m.must(err)

@@ -16,24 +16,24 @@ import (
 // forget deletes every closed history of the namespace, as a retention that has passed does.
 func (m *mikan) forget() {
 	m.Helper()
-	namespace := m.backend.Config.Temporal.Namespace
-	list, err := m.backend.Client.ListWorkflow(m.Context(), &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace})
+	namespace := m.worker.Backend.Config.Temporal.Namespace
+	list, err := m.worker.Backend.Client.ListWorkflow(m.Context(), &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace})
 	m.must(err)
 	for _, e := range list.GetExecutions() {
 		at := e.GetExecution()
 		m.eventually("the execution closes", func() bool {
-			description, err := m.backend.Client.DescribeWorkflowExecution(m.Context(), at.GetWorkflowId(), at.GetRunId())
+			description, err := m.worker.Backend.Client.DescribeWorkflowExecution(m.Context(), at.GetWorkflowId(), at.GetRunId())
 			m.must(err)
 			return description.GetWorkflowExecutionInfo().GetCloseTime() != nil
 		})
-		_, err := m.backend.Client.WorkflowService().DeleteWorkflowExecution(m.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		_, err := m.worker.Backend.Client.WorkflowService().DeleteWorkflowExecution(m.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
 			Namespace: namespace, WorkflowExecution: at,
 		})
 		m.must(err)
 	}
 	for _, e := range list.GetExecutions() {
 		m.eventually("its history is gone", func() bool {
-			_, err := m.backend.Client.DescribeWorkflowExecution(m.Context(), e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId())
+			_, err := m.worker.Backend.Client.DescribeWorkflowExecution(m.Context(), e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId())
 			var gone *serviceerror.NotFound
 			return errors.As(err, &gone)
 		})
@@ -59,11 +59,11 @@ func TestNothingDependsOnClosedHistories(t *testing.T) {
 
 	m.wantOutcome(m.ask("room", "", "go on"), run.Answered)
 	m.wantOutcome(m.ask("room", first.messageID, "what did it print?"), run.Answered)
-	requests := m.model.Requests()
+	requests := m.Model.Requests()
 	if read := everything(requests[len(requests)-1]); !strings.Contains(read, "forty-42") {
 		t.Errorf("a thread under an answer whose history is gone does not know it:\n%s", read)
 	}
-	retried, err := m.platforms.Intake.Retry(t.Context(), failed.run.ID)
+	retried, err := m.worker.Platforms.Intake.Retry(t.Context(), failed.run.ID)
 	m.must(err)
 	m.wantOutcome(m.settled(retried.RunID), run.Answered)
 	m.send("room", "", "/new")

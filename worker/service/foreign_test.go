@@ -16,17 +16,17 @@ func TestAWorkflowStartedForAForeignSessionDoesNothing(t *testing.T) {
 	b := m.ask("C10", "", "hello")
 	for _, key := range []string{"C10", "C1:../x", "", "c1"} {
 		in := run.Input{OfficeKey: a.run.OfficeKey, SessionKey: key}
-		handle, err := m.backend.Client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
-			ID: "forged-" + key, TaskQueue: m.backend.Config.TaskQueue,
+		handle, err := m.worker.Backend.Client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+			ID: "forged-" + key, TaskQueue: m.worker.Backend.Config.TaskQueue,
 		}, run.WorkflowType, in)
 		m.must(err)
 		if err := handle.Get(t.Context(), nil); err == nil {
 			t.Errorf("a run of session %q in the office of C1 ended without an error", key)
 		}
 	}
-	sessions, err := m.backend.Store.Sessions(t.Context(), "", 10)
+	sessions, err := m.Store.Sessions(t.Context(), "", 10)
 	m.must(err)
-	if len(sessions) != 2 || len(m.model.Requests()) != 2 {
-		t.Errorf("%d sessions and %d model calls, want those of C1 and C10 (%s) alone", len(sessions), len(m.model.Requests()), b.run.OfficeKey)
+	if len(sessions) != 2 || len(m.Model.Requests()) != 2 {
+		t.Errorf("%d sessions and %d model calls, want those of C1 and C10 (%s) alone", len(sessions), len(m.Model.Requests()), b.run.OfficeKey)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/geminixiang/mikan/internal/sandbox"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/worker/service"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
 // remembering is an installation whose capture is on.
@@ -39,7 +40,7 @@ type evidence struct {
 func remember(t *testing.T, gate jevtest.Script, extract func(evidence) string, talk llmtest.Script) *remembering {
 	t.Helper()
 	r := &remembering{jev: jevtest.NewServer(t, gate)}
-	r.mikan = startWith(t, func(request llmtest.Request) llmtest.Reply {
+	r.mikan = startWith(t, servicetest.Options{Script: func(request llmtest.Request) llmtest.Reply {
 		if !extracts(request) {
 			return talk(request)
 		}
@@ -48,7 +49,7 @@ func remember(t *testing.T, gate jevtest.Script, extract func(evidence) string, 
 			t.Errorf("the evidence is not JSON: %v", err)
 		}
 		return llmtest.Say("%s", extract(e))
-	}, map[string]string{"OPENROUTER_API_KEY": "test-key-of-the-gate", "OPENROUTER_BASE_URL": r.jev.OpenRouterURL()})
+	}, Env: map[string]string{"OPENROUTER_API_KEY": "test-key-of-the-gate", "OPENROUTER_BASE_URL": r.jev.OpenRouterURL()}})
 	return r
 }
 
@@ -69,7 +70,7 @@ func (r *remembering) captured(a answer) store.Capture {
 	r.Helper()
 	var capture store.Capture
 	r.eventually("the capture ends", func() bool {
-		found, err := r.backend.Store.Capture(r.Context(), a.run.ID)
+		found, err := r.Store.Capture(r.Context(), a.run.ID)
 		if fault.CodeOf(err) == fault.NotFound {
 			return false
 		}
@@ -81,7 +82,7 @@ func (r *remembering) captured(a answer) store.Capture {
 }
 
 func (r *remembering) office(officeKey string) string {
-	return filepath.Join(r.backend.Config.Workspace, officeKey)
+	return filepath.Join(r.worker.Backend.Config.Workspace, officeKey)
 }
 
 func (r *remembering) file(officeKey string) string {
@@ -156,7 +157,7 @@ func TestTheGateDecidesByItsThreshold(t *testing.T) {
 		t.Errorf("at 0.39: %+v", below)
 	}
 	r.record("capture-below", run.MemoryWorkflowID(below.RunID), "")
-	for _, request := range r.model.Requests() {
+	for _, request := range r.Model.Requests() {
 		if extracts(request) {
 			t.Error("extraction follows a gate that said no")
 		}
@@ -216,12 +217,12 @@ func TestNothingIsCapturedWithoutADecisionModel(t *testing.T) {
 	t.Parallel()
 	m := start(t, echo)
 	a := m.ask("C1", "", "Deploys run on Fridays.")
-	if _, err := m.backend.Client.DescribeWorkflowExecution(t.Context(), run.MemoryWorkflowID(a.run.ID), ""); err == nil {
+	if _, err := m.worker.Backend.Client.DescribeWorkflowExecution(t.Context(), run.MemoryWorkflowID(a.run.ID), ""); err == nil {
 		t.Error("a capture was started")
 	}
 	var said []string
 	again, err := service.Start(t.Context(), service.Options{
-		Backend: m.backend, Platforms: m.platforms, Metrics: m.metrics, Fallback: sandbox.Refuse, Say: func(what string) {
+		Backend: m.worker.Backend, Platforms: m.worker.Platforms, Metrics: m.worker.Metrics, Fallback: sandbox.Refuse, Say: func(what string) {
 			if strings.Contains(what, "capture") {
 				said = append(said, what)
 			}
@@ -246,7 +247,7 @@ func TestACaptureThatIsCancelledIsRecordedAndGivesTheMemoryFree(t *testing.T) {
 	defer close(release)
 	stuck := r.ask("C1", "", "hang")
 	r.eventually("the gate is asked", func() bool { return len(r.jev.Requests()) == 1 })
-	r.must(r.backend.Client.CancelWorkflow(t.Context(), run.MemoryWorkflowID(stuck.run.ID), ""))
+	r.must(r.worker.Backend.Client.CancelWorkflow(t.Context(), run.MemoryWorkflowID(stuck.run.ID), ""))
 	if c := r.captured(stuck); c.Outcome != store.CaptureFailed || c.ErrorCode != fault.Interrupted {
 		t.Errorf("cancelled: %+v", c)
 	}
@@ -329,7 +330,7 @@ func TestAFileThatIsNotCapturesIsLeftAlone(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	r.ask("large", "", "again")
-	requests := r.model.Requests()
+	requests := r.Model.Requests()
 	for _, request := range requests {
 		if request.LastUserText() != "" && !extracts(request) && strings.HasSuffix(request.LastUserText(), "again") && !strings.Contains(request.Messages[0].Text, "> "+line(c, "From large.")) {
 			t.Error("the newest line of a long file is not shown")
@@ -357,7 +358,7 @@ func TestCapturesOfOneOfficeTakeTurns(t *testing.T) {
 		}
 	}
 	r.eventually("the captures of the roots end", func() bool {
-		captures, err := r.backend.Store.Captures(t.Context(), answers[0].run.OfficeKey, 10)
+		captures, err := r.Store.Captures(t.Context(), answers[0].run.OfficeKey, 10)
 		r.must(err)
 		open := 0
 		for _, c := range captures {
@@ -445,7 +446,7 @@ func TestRequestsShareTheirPrefixWhileMemoryIsUnchanged(t *testing.T) {
 	r.ask("C1", "", "three")
 	r.must(os.WriteFile(path, []byte("- Ann likes coffee.\n"), 0o644))
 	r.ask("C1", "", "four")
-	requests := r.model.Requests()
+	requests := r.Model.Requests()
 	if len(requests) != 5 {
 		t.Fatalf("%d requests, want 5", len(requests))
 	}

@@ -102,7 +102,7 @@ func TestARunOfManyStepsStaysWithinTemporalsLimits(t *testing.T) {
 func (m *mikan) patiently(runID string, look func(temporalRunID string)) answer {
 	m.Helper()
 	for last, since := -1, time.Now(); time.Since(since) < 2*time.Minute; time.Sleep(50 * time.Millisecond) {
-		r, err := m.backend.Store.Run(m.Context(), runID)
+		r, err := m.Store.Run(m.Context(), runID)
 		if fault.CodeOf(err) == fault.NotFound {
 			continue
 		}

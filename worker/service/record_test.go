@@ -33,11 +33,11 @@ func (m *mikan) history(workflowID, runID string) *historypb.History {
 	m.Helper()
 	history := &historypb.History{}
 	m.eventually("the execution closes", func() bool {
-		description, err := m.backend.Client.DescribeWorkflowExecution(m.Context(), workflowID, runID)
+		description, err := m.worker.Backend.Client.DescribeWorkflowExecution(m.Context(), workflowID, runID)
 		m.must(err)
 		return description.GetWorkflowExecutionInfo().GetCloseTime() != nil
 	})
-	events := m.backend.Client.GetWorkflowHistory(m.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := m.worker.Backend.Client.GetWorkflowHistory(m.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		m.must(err)
@@ -89,7 +89,7 @@ func TestShapesOfRuns(t *testing.T) {
 	m.eventually("the model is called", func() bool { return strings.HasSuffix(lastText(m), "wait") })
 	m.eventually("the thread waits", func() bool {
 		var waits int
-		m.must(m.backend.Store.Pool().QueryRow(t.Context(), `SELECT count(*) FROM run_waits`).Scan(&waits))
+		m.must(m.Store.Pool().QueryRow(t.Context(), `SELECT count(*) FROM run_waits`).Scan(&waits))
 		return waits == 1
 	})
 	close(release)
@@ -100,9 +100,9 @@ func TestShapesOfRuns(t *testing.T) {
 	for name, a := range shapes {
 		m.record(name, a.run.WorkflowID, a.run.TemporalRunID)
 	}
-	m.must(m.backend.Dispatcher.Wake(t.Context(), shapes["plain"].run.OfficeKey, "plain"))
+	m.must(m.worker.Backend.Dispatcher.Wake(t.Context(), shapes["plain"].run.OfficeKey, "plain"))
 	m.eventually("a wake-up without a row ends as a duplicate", func() bool {
-		description, err := m.backend.Client.DescribeWorkflowExecution(t.Context(), shapes["plain"].run.WorkflowID, "")
+		description, err := m.worker.Backend.Client.DescribeWorkflowExecution(t.Context(), shapes["plain"].run.WorkflowID, "")
 		m.must(err)
 		id := description.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 		if id == shapes["plain"].run.TemporalRunID || description.GetWorkflowExecutionInfo().GetCloseTime() == nil {
@@ -114,7 +114,7 @@ func TestShapesOfRuns(t *testing.T) {
 }
 
 func lastText(m *mikan) string {
-	requests := m.model.Requests()
+	requests := m.Model.Requests()
 	if len(requests) == 0 {
 		return ""
 	}

@@ -23,7 +23,7 @@ func TestAFailedRunIsRunAgainAndAnsweredOnce(t *testing.T) {
 	failed := m.ask("room", "", "hello")
 	m.wantOutcome(failed, run.Failed)
 	broken.Store(false)
-	retried, err := m.platforms.Intake.Retry(t.Context(), failed.run.ID)
+	retried, err := m.worker.Platforms.Intake.Retry(t.Context(), failed.run.ID)
 	m.must(err)
 	again := m.settled(retried.RunID)
 	m.wantOutcome(again, run.Answered)
@@ -34,7 +34,7 @@ func TestAFailedRunIsRunAgainAndAnsweredOnce(t *testing.T) {
 		t.Errorf("the answer is message %q, the failure was %q", again.messageID, failed.messageID)
 	}
 	for _, id := range []string{failed.run.ID, again.run.ID} {
-		if _, err := m.platforms.Intake.Retry(t.Context(), id); fault.CodeOf(err) != fault.Conflict {
+		if _, err := m.worker.Platforms.Intake.Retry(t.Context(), id); fault.CodeOf(err) != fault.Conflict {
 			t.Errorf("run %s is taken once more: %v", id, err)
 		}
 	}
@@ -56,13 +56,13 @@ func TestARetriedCommandKeepsItsWord(t *testing.T) {
 	}
 	_, receipt := m.send("room", "", "/compact")
 	m.eventually("the summary is being made", func() bool {
-		requests := m.model.Requests()
+		requests := m.Model.Requests()
 		return len(requests[len(requests)-1].Tools) == 0
 	})
 	m.send("room", "", "stop")
 	m.wantOutcome(m.settled(receipt.RunID), run.Stopped)
 	hangs.Store(false)
-	retried, err := m.platforms.Intake.Retry(t.Context(), receipt.RunID)
+	retried, err := m.worker.Platforms.Intake.Retry(t.Context(), receipt.RunID)
 	m.must(err)
 	again := m.settled(retried.RunID)
 	m.wantOutcome(again, run.Answered)

@@ -35,9 +35,9 @@ func TestAThreadCarriesOnTheRunItGrewFrom(t *testing.T) {
 	m.wantOutcome(first, run.Answered)
 	m.ask("room", "", "something later")
 	for _, root := range []string{first.messageID, trigger.ID} {
-		before := len(m.model.Requests())
+		before := len(m.Model.Requests())
 		m.wantOutcome(m.ask("room", root, "what did it print?"), run.Answered)
-		requests := m.model.Requests()
+		requests := m.Model.Requests()
 		if len(requests) != before+1 {
 			t.Fatalf("the thread took %d model calls, want 1", len(requests)-before)
 		}
@@ -68,17 +68,17 @@ func TestAThreadOpenedDuringARunWaitsForIt(t *testing.T) {
 		return reply
 	})
 	trigger, first := m.send("room", "", "slow one")
-	m.eventually("the model is called", func() bool { return len(m.model.Requests()) == 1 })
+	m.eventually("the model is called", func() bool { return len(m.Model.Requests()) == 1 })
 	_, thread := m.send("room", trigger.ID, "in the thread")
 	m.eventually("the thread waits for the run", func() bool {
 		var waits int
-		m.must(m.backend.Store.Pool().QueryRow(t.Context(), `SELECT count(*) FROM run_waits`).Scan(&waits))
+		m.must(m.Store.Pool().QueryRow(t.Context(), `SELECT count(*) FROM run_waits`).Scan(&waits))
 		return waits == 1
 	})
 	close(release)
 	m.wantOutcome(m.settled(first.RunID), run.Answered)
 	m.wantOutcome(m.settled(thread.RunID), run.Answered)
-	last := m.model.Requests()[1]
+	last := m.Model.Requests()[1]
 	if read := everything(last); !strings.Contains(read, "slow one") || !strings.Contains(read, "answer 1") {
 		t.Errorf("the thread did not inherit the run that it waited for:\n%s", read)
 	}
@@ -95,7 +95,7 @@ func TestQueuedMessagesRunInOrderAndSeeEarlierAnswers(t *testing.T) {
 	for _, id := range runs {
 		m.wantOutcome(m.settled(id), run.Answered)
 	}
-	requests := m.model.Requests()
+	requests := m.Model.Requests()
 	if len(requests) != 5 {
 		t.Fatalf("%d model calls for 5 messages", len(requests))
 	}
@@ -119,20 +119,20 @@ func TestNewEmptiesTheContextAtOnceAlsoDuringARun(t *testing.T) {
 	})
 	m.ask("room", "", "a secret plan")
 	_, stuck := m.send("room", "", "this never ends")
-	m.eventually("the model is called", func() bool { return len(m.model.Requests()) == 2 })
+	m.eventually("the model is called", func() bool { return len(m.Model.Requests()) == 2 })
 	_, behind := m.send("room", "", "said before the reset")
 	m.send("room", "", "/new")
 	_, after := m.send("room", "", "said after the reset")
 	m.wantOutcome(m.settled(stuck.RunID), run.Stopped)
 	m.wantOutcome(m.settled(behind.RunID), run.Answered)
 	m.wantOutcome(m.settled(after.RunID), run.Answered)
-	requests := m.model.Requests()
+	requests := m.Model.Requests()
 	for _, r := range requests[2:] {
 		if read := everything(r); strings.Contains(read, "secret plan") || strings.Contains(read, "never ends") {
 			t.Errorf("what was said before the reset came back:\n%s", read)
 		}
 	}
-	session, _, err := m.backend.Store.CurrentSession(t.Context(), after.OfficeKey, "room")
+	session, _, err := m.Store.CurrentSession(t.Context(), after.OfficeKey, "room")
 	m.must(err)
 	if session.Epoch != 1 {
 		t.Errorf("epoch %d", session.Epoch)
@@ -180,7 +180,7 @@ func TestALongSessionStaysWithinASmallWindow(t *testing.T) {
 		m.wantOutcome(m.ask("room", "", fmt.Sprintf("message %d %s", i, strings.Repeat("filler ", 50))), run.Answered)
 	}
 	var compactions int
-	for n, r := range m.model.Requests() {
+	for n, r := range m.Model.Requests() {
 		if r.Refused != "" {
 			t.Errorf("request %d was refused: %s", n, r.Refused)
 		}
@@ -232,7 +232,7 @@ func TestAFailedSummaryLeavesTheSessionAndStillAnswers(t *testing.T) {
 		last = m.ask("room", "", fmt.Sprintf("message %d %s", i, strings.Repeat("filler ", 100)))
 		m.wantOutcome(last, run.Answered)
 	}
-	session, err := m.backend.Store.FindSession(t.Context(), last.run.SessionID)
+	session, err := m.Store.FindSession(t.Context(), last.run.SessionID)
 	m.must(err)
 	if session.SummaryEntry != 0 || session.WindowSeq != 1 {
 		t.Errorf("the session was changed: %+v", session)
@@ -249,7 +249,7 @@ func TestAPromptThatCannotFitEndsWithAnHonestError(t *testing.T) {
 	if !strings.Contains(a.text, "/new") {
 		t.Errorf("the error does not say what to do: %q", a.text)
 	}
-	if n := len(m.model.Requests()); n > 4 {
+	if n := len(m.Model.Requests()); n > 4 {
 		t.Errorf("%d model calls for a request that cannot fit", n)
 	}
 }
@@ -264,20 +264,20 @@ func TestAStopInAThreadLeavesOtherSessionsAlone(t *testing.T) {
 	})
 	root, _ := m.send("room", "", "hello")
 	_, top := m.send("room", "", "hang here")
-	m.eventually("the top level hangs", func() bool { return len(m.model.Requests()) == 2 })
+	m.eventually("the top level hangs", func() bool { return len(m.Model.Requests()) == 2 })
 	_, thread := m.send("room", root.ID, "hang there")
-	m.eventually("both hang", func() bool { return len(m.model.Requests()) == 3 })
+	m.eventually("both hang", func() bool { return len(m.Model.Requests()) == 3 })
 	_, queued := m.send("room", root.ID, "queued")
 	m.send("room", root.ID, "stop")
 	stopped := m.settled(thread.RunID)
 	m.wantOutcome(stopped, run.Stopped)
 	m.wantOutcome(m.settled(queued.RunID), run.Answered)
-	open, err := m.backend.Store.Runs(t.Context(), store.RunFilter{OfficeKey: top.OfficeKey, State: store.Running, Limit: 10})
+	open, err := m.Store.Runs(t.Context(), store.RunFilter{OfficeKey: top.OfficeKey, State: store.Running, Limit: 10})
 	m.must(err)
 	if len(open) != 1 || open[0].ID != top.RunID {
 		t.Errorf("open runs %+v, want only the top level's", open)
 	}
-	said, err := m.backend.Store.RunDeliveries(t.Context(), thread.RunID)
+	said, err := m.Store.RunDeliveries(t.Context(), thread.RunID)
 	m.must(err)
 	if len(said) != 1 || said[0].Text != "Stopped." || said[0].State != store.Final {
 		t.Errorf("the stopped run said %+v, want the notice edited to Stopped.", said)
@@ -296,8 +296,8 @@ func TestCompactIsARunOfItsOwn(t *testing.T) {
 	})
 	nothing := m.ask("room", "", "/compact")
 	m.wantOutcome(nothing, run.Answered)
-	if nothing.text != "There is nothing to compact here yet." || len(m.model.Requests()) != 0 {
-		t.Errorf("it said %q after %d model calls", nothing.text, len(m.model.Requests()))
+	if nothing.text != "There is nothing to compact here yet." || len(m.Model.Requests()) != 0 {
+		t.Errorf("it said %q after %d model calls", nothing.text, len(m.Model.Requests()))
 	}
 	for range 5 {
 		m.ask("room", "", "tell me about plums")
@@ -308,7 +308,7 @@ func TestCompactIsARunOfItsOwn(t *testing.T) {
 		t.Errorf("a %s run said %q", done.run.Trigger, done.text)
 	}
 	m.ask("room", "", "and now?")
-	requests := m.model.Requests()
+	requests := m.Model.Requests()
 	read := everything(requests[len(requests)-1])
 	if !strings.Contains(read, "They talked about plums.") || strings.Count(read, "tell me about plums") > 2 || strings.Contains(read, "/compact") {
 		t.Errorf("after the compaction the model read:\n%.3000s", read)

@@ -23,13 +23,13 @@ func TestAnOfficesSettingsAreInForceFromTheNextRun(t *testing.T) {
 	}
 	set := func(name string, value any) {
 		t.Helper()
-		m.must(m.backend.Store.SetSetting(t.Context(), first.run.OfficeKey, name, value))
+		m.must(m.Store.SetSetting(t.Context(), first.run.OfficeKey, name, value))
 	}
 	set("timezone", "Asia/Tokyo")
 	set("instructions", "Answer in rhymes.")
 	set("tools", map[string]string{"bash": "off"})
 	m.wantOutcome(m.ask("room", "", "run: touch forbidden"), run.Answered)
-	requests := m.model.Requests()
+	requests := m.Model.Requests()
 	r := requests[len(requests)-1]
 	if !strings.Contains(r.System, "Be brief.\n\nAnswer in rhymes.") {
 		t.Errorf("the system prompt lacks the instructions:\n%s", r.System)
@@ -43,7 +43,7 @@ func TestAnOfficesSettingsAreInForceFromTheNextRun(t *testing.T) {
 	set("spend-limit", 0.000001)
 	spent := m.ask("room", "", "one more")
 	m.wantOutcome(spent, run.Failed)
-	if !strings.Contains(spent.text, "spend") || len(m.model.Requests()) != len(requests) {
-		t.Errorf("over its limit the office was told %q after %d more model calls", spent.text, len(m.model.Requests())-len(requests))
+	if !strings.Contains(spent.text, "spend") || len(m.Model.Requests()) != len(requests) {
+		t.Errorf("over its limit the office was told %q after %d more model calls", spent.text, len(m.Model.Requests())-len(requests))
 	}
 }
