@@ -19,6 +19,7 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
 // rig is the adapter with the real library, intake, control and delivery on a real database, before a local Discord.
@@ -26,7 +27,6 @@ import (
 type rig struct {
 	testing.TB
 	discord  *discordtest.Server
-	database string // its URL
 	store    *store.Store
 	adapter  *discord.Adapter
 	intake   *adapters.Intake
@@ -50,9 +50,9 @@ type temporal struct{}
 func (temporal) Wake(context.Context, string, string) error   { return nil }
 func (temporal) Cancel(context.Context, string, string) error { return nil }
 
-func newStore(t testing.TB, url string) *store.Store {
+func newRig(t testing.TB, o discordtest.Options) *rig {
 	t.Helper()
-	s, err := store.Open(t.Context(), url)
+	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,19 +60,20 @@ func newStore(t testing.TB, url string) *store.Store {
 	if _, _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	r := populate(t, discordtest.New(t, o), s)
+	r.wire(t.Name())
+	return r
 }
 
-func newRig(t testing.TB, o discordtest.Options) *rig {
+// populate makes a guild that mikan answers in, without an adapter.
+func populate(t testing.TB, server *discordtest.Server, s *store.Store) *rig {
 	t.Helper()
-	r := &rig{TB: t, discord: discordtest.New(t, o), database: testenv.PostgresURL(t), decided: map[string]adapters.Decision{}}
-	r.store = newStore(t, r.database)
+	r := &rig{TB: t, discord: server, store: s, decided: map[string]adapters.Decision{}}
 	r.guild = r.discord.AddGuild("guild")
 	r.general = r.discord.AddChannel(r.guild, "general")
 	r.ann = r.discord.AddUser("Ann")
 	r.discord.Join(r.guild, r.ann)
 	r.must(r.store.SetAccess(t.Context(), store.AccessRule{Platform: "discord", Kind: store.PrincipalGuild, Principal: r.guild, Effect: store.Allow}))
-	r.wire(t.Name())
 	return r
 }
 
@@ -179,12 +180,7 @@ func (r *rig) soon() context.Context {
 
 func (r *rig) eventually(what string, holds func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	r.Fatalf("it did not come true that %s", what)
+	servicetest.Eventually(r, what, holds)
 }
 
 func (r *rig) say(u discordtest.Utterance) string {

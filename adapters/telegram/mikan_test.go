@@ -1,109 +1,47 @@
 package telegram_test
 
 import (
-	"context"
-	"log/slog"
-	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/adapters/telegram/telegramtest"
-	"github.com/geminixiang/mikan/internal/backend"
-	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
-	"github.com/geminixiang/mikan/internal/sandbox"
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
-	"github.com/geminixiang/mikan/worker/service"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
-// installation is all of mikan in this process, with a scripted model, before a local Telegram: a worker and two
-// gateways.
+// installation is mikan before a local Telegram: a worker and two gateways.
 type installation struct {
 	*rig
+	*servicetest.Installation
 }
 
 // install runs it until the test ends. The people and chats of every rig may talk to it, but for bob.
 func install(t testing.TB, script llmtest.Script) *installation {
 	t.Helper()
-	in := &installation{rig: &rig{TB: t, telegram: telegramtest.Start(t, telegramtest.Options{Pause: 20 * time.Millisecond}), log: &strings.Builder{}}}
-	populate(in.telegram)
-	model := llmtest.NewServer(t, script)
-	address, namespace := testenv.Temporal(t)
-	dir := t.TempDir()
-	env := map[string]string{
-		"MIKAN_DATABASE_URL": testenv.PostgresURL(t), "TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": namespace,
-		"MIKAN_TASK_QUEUE": testenv.TaskQueue(t), "MIKAN_WORKSPACE": filepath.Join(dir, "workspace"), "MIKAN_SANDBOX": "host",
-		"ANTHROPIC_API_KEY": "test-key-of-the-model", "ANTHROPIC_BASE_URL": model.AnthropicURL(), "MIKAN_MODEL": "anthropic/test-model",
-		"TELEGRAM_BOT_TOKEN": in.telegram.Token, "TELEGRAM_API_URL": in.telegram.URL,
-	}
-	cfg, err := config.Load(func(name string) string { return env[name] }, dir)
-	in.must(err)
-	in.store, err = backend.OpenStore(t.Context(), cfg)
-	in.must(err)
-	t.Cleanup(in.store.Close)
-	_, _, err = in.store.Migrate(t.Context())
-	in.must(err)
+	server := telegramtest.Start(t, telegramtest.Options{Pause: 20 * time.Millisecond})
+	populate(server)
+	mikan := servicetest.New(t, servicetest.Options{Script: script, Env: map[string]string{
+		"TELEGRAM_BOT_TOKEN": server.Token, "TELEGRAM_API_URL": server.URL,
+	}})
+	in := &installation{rig: &rig{TB: t, telegram: server, store: mikan.Store}, Installation: mikan}
 	for kind, ids := range map[store.PrincipalKind][]int64{store.PrincipalUser: {ann}, store.PrincipalChat: {group, forum}} {
 		for _, id := range ids {
 			in.must(in.store.SetAccess(t.Context(), store.AccessRule{Platform: "telegram", Kind: kind, Principal: itoa(id), Effect: store.Allow}))
 		}
 	}
-	for range 2 {
-		in.process(cfg, in.serve)
-	}
-	in.process(cfg, func(b *backend.Backend, p *platforms.Platforms, m *telemetry.Metrics) {
-		in.metrics = m
-		s, err := service.Start(in.Context(), service.Options{Backend: b, Platforms: p, Metrics: m, Fallback: sandbox.Refuse, Say: func(string) {}})
-		in.must(err)
-		in.Cleanup(s.Stop)
-	})
+	in.Gateway()
+	in.Gateway()
+	in.metrics = in.Worker().Metrics
 	return in
-}
-
-// process makes the parts of a process and runs it.
-func (in *installation) process(cfg config.Config, run func(*backend.Backend, *platforms.Platforms, *telemetry.Metrics)) {
-	in.Helper()
-	log := slog.New(slog.NewTextHandler(in.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	metrics, err := telemetry.NewMetrics(log)
-	in.must(err)
-	b, err := backend.Open(in.Context(), cfg, log, backend.Instruments{TemporalLog: telemetry.TemporalLogger(log)})
-	in.must(err)
-	in.Cleanup(b.Close)
-	p, err := platforms.New(b, metrics)
-	in.must(err)
-	run(b, p, metrics)
-}
-
-// serve runs a gateway with its sweeper.
-func (in *installation) serve(_ *backend.Backend, p *platforms.Platforms, m *telemetry.Metrics) {
-	ctx, cancel := context.WithCancel(in.Context())
-	gateway := p.Gateway(http.NewServeMux(), telemetry.NewHealth(m, slog.New(slog.DiscardHandler)))
-	ended := make(chan struct{}, 2)
-	go func() { gateway.Run(ctx); ended <- struct{}{} }()
-	go func() { p.Sweeper.Run(ctx); ended <- struct{}{} }()
-	in.Cleanup(func() { cancel(); <-ended; <-ended })
 }
 
 // answered waits until a chat shows just these messages of mikan's, and nothing is left open.
 func (in *installation) answered(chat int64, want ...string) {
 	in.Helper()
-	var got []string
-	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		var open int
-		err := in.store.Pool().QueryRow(in.Context(), `SELECT (SELECT count(*) FROM inbox) + (SELECT count(*) FROM runs WHERE state = 'running')`).Scan(&open)
-		if got = in.shown(chat); err == nil && open == 0 && slices.Equal(got, want) {
-			return
-		}
-		if time.Now().After(deadline) {
-			in.Fatalf("mikan shows %q with %d left open, want %q", got, open, want)
-		}
-	}
+	in.Shows(in, func() []string { return in.shown(chat) }, want...)
 }
 
 func TestMikanOnTelegram(t *testing.T) {

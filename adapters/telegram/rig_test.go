@@ -19,6 +19,7 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
 // The people and chats of every rig. Ann's id is beyond what a float holds exactly.
@@ -212,17 +213,9 @@ func (r *rig) all() []adapters.Message {
 	return append([]adapters.Message(nil), r.received...)
 }
 
-func (r *rig) eventually(what string, true func() bool) {
+func (r *rig) eventually(what string, holds func() bool) {
 	r.Helper()
-	deadline := time.After(30 * time.Second)
-	for !true() {
-		select {
-		case <-r.telegram.Await():
-		case <-time.After(5 * time.Millisecond):
-		case <-deadline:
-			r.Fatalf("it did not come true that %s", what)
-		}
-	}
+	servicetest.Eventually(r, what, holds)
 }
 
 // to is a message on its way to a chat.
