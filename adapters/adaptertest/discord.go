@@ -37,6 +37,8 @@ func (d *discord) Lines() []string {
 	return []string{"access: {discord: {users: ['" + d.people[Ann] + "']}}"}
 }
 
+func (d *discord) Person(who Who) string { return d.people[who] }
+
 func (d *discord) Serve(http.Handler) {}
 
 // One process holds the gateway connection; the other waits for its lease.
@@ -71,11 +73,17 @@ type discordRoom struct {
 	id      string
 }
 
+func (r *discordRoom) ID() string { return r.id }
+
 func (r *discordRoom) Say(_ testing.TB, what Saying) string {
 	if what.Mention {
 		what.Text = discordtest.Mention(r.discord.Bot().ID) + " " + what.Text
 	}
-	return r.discord.Say(discordtest.Utterance{Channel: r.id, User: r.discord.people[what.By], Text: what.Text, ReplyTo: what.Under})
+	said := discordtest.Utterance{Channel: r.id, User: r.discord.people[what.By], Text: what.Text, ReplyTo: what.Under}
+	if len(what.File) > 0 {
+		said.Files = map[string][]byte{pictureName: what.File}
+	}
+	return r.discord.Say(said)
 }
 
 func (r *discordRoom) Edit(_ testing.TB, id, text string) { r.discord.EditText(r.id, id, text) }

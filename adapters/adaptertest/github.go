@@ -57,6 +57,8 @@ func (g *github) Serve(gateway http.Handler) {
 	g.AddHook(githubRepo, address.URL+"/github/webhook", githubSecret, githubtest.JSONHook)
 }
 
+func (g *github) Person(who Who) string { return githubPeople[who] }
+
 func (g *github) Connected(int) bool { return true }
 
 func (g *github) Features() Features { return Features{Long: 130_000} }
@@ -93,9 +95,16 @@ type githubRoom struct {
 	number int64
 }
 
+func (r *githubRoom) ID() string { return strconv.FormatInt(r.number, 10) }
+
 func (r *githubRoom) Say(_ testing.TB, what Saying) string {
 	if what.Mention {
 		what.Text = "@" + githubMe + " " + what.Text
+	}
+	if len(what.File) > 0 {
+		name := Word()
+		r.hub.AddAsset(name, what.File)
+		what.Text += "\n\n![" + pictureName + "](https://github.com/user-attachments/assets/" + name + ")"
 	}
 	return strconv.FormatInt(r.hub.Comment(githubRepo, r.number, githubPeople[what.By], what.Text), 10)
 }

@@ -27,6 +27,8 @@ type Platform interface {
 	Serve(gateway http.Handler)
 	// Connected tells whether so many gateways are taking events in, as far as the platform can tell.
 	Connected(gateways int) bool
+	// Person is the platform's id of somebody.
+	Person(who Who) string
 	// Room makes a conversation with mikan and a few people in it.
 	Room(t testing.TB) Room
 	// Again has the platform send its newest events once more.
@@ -41,6 +43,8 @@ type Platform interface {
 
 // Room is a conversation.
 type Room interface {
+	// ID is the platform's of the conversation.
+	ID() string
 	// Say says something; it returns the id by which Seen and replies name the message.
 	Say(t testing.TB, s Saying) string
 	// Edit changes a message without adding a mention.
@@ -64,6 +68,7 @@ type Saying struct {
 	Text    string
 	Mention bool   // of mikan, before the text
 	Under   string // the message, mostly mikan's, whose thread or reply chain the new one continues
+	File    []byte // attached as a picture; empty: none
 }
 
 // Shown is a message of mikan's.
@@ -95,3 +100,6 @@ var words atomic.Int64
 
 // Word is one that nobody has said before in this process.
 func Word() string { return fmt.Sprintf("word%d", words.Add(1)) }
+
+// pictureName is what attached files are called.
+const pictureName = "picture.png"

@@ -43,6 +43,8 @@ func (s *slack) Env() map[string]string {
 
 func (s *slack) Lines() []string { return nil }
 
+func (s *slack) Person(who Who) string { return s.people[who] }
+
 func (s *slack) Serve(http.Handler) {}
 
 func (s *slack) Connected(want int) bool { return s.Sockets() >= want }
@@ -94,12 +96,22 @@ type slackRoom struct {
 	id    string
 }
 
+func (r *slackRoom) ID() string { return r.id }
+
 func (r *slackRoom) Say(t testing.TB, what Saying) string {
 	t.Helper()
 	if what.Mention {
 		what.Text = "<@" + r.slack.Team().BotUser + "> " + what.Text
 	}
-	m, err := r.slack.Say(slacktest.Saying{Channel: r.id, User: r.slack.people[what.By], Thread: what.Under, Text: what.Text})
+	said := slacktest.Saying{Channel: r.id, User: r.slack.people[what.By], Thread: what.Under, Text: what.Text}
+	if len(what.File) > 0 {
+		f, err := r.slack.CreateFile(slacktest.NewFile{User: said.User, Name: pictureName, Content: what.File})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said.Files = []string{f.ID}
+	}
+	m, err := r.slack.Say(said)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,8 @@ func (g *telegram) Lines() []string {
 	return []string{"access: {telegram: {users: ['" + strconv.FormatInt(telegramPeople[Ann], 10) + "']}}"}
 }
 
+func (g *telegram) Person(who Who) string { return strconv.FormatInt(telegramPeople[who], 10) }
+
 func (g *telegram) Serve(http.Handler) {}
 
 func (g *telegram) Connected(int) bool { return len(g.Calls("getUpdates")) > 0 }
@@ -78,6 +80,8 @@ type telegramRoom struct {
 	id       int64
 }
 
+func (r *telegramRoom) ID() string { return strconv.FormatInt(r.id, 10) }
+
 func (r *telegramRoom) Say(t testing.TB, what Saying) string {
 	t.Helper()
 	if what.Mention {
@@ -86,6 +90,9 @@ func (r *telegramRoom) Say(t testing.TB, what Saying) string {
 	said := telegramtest.Said{Chat: r.id, From: telegramPeople[what.By], Text: what.Text}
 	if what.Under != "" {
 		said.ReplyTo = number(t, what.Under)
+	}
+	if len(what.File) > 0 {
+		said.Media = &telegramtest.Media{Kind: "document", Name: pictureName, Type: "image/png", Content: what.File}
 	}
 	return strconv.Itoa(r.telegram.Say(said))
 }
