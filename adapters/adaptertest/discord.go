@@ -37,6 +37,8 @@ func (d *discord) Lines() []string {
 	return []string{"access: {discord: {users: ['" + d.people[Ann] + "']}}"}
 }
 
+func (d *discord) Mention() string { return discordtest.Mention(d.Bot().ID) }
+
 func (d *discord) Person(who Who) string { return d.people[who] }
 
 func (d *discord) Serve(http.Handler) {}
@@ -77,7 +79,7 @@ func (r *discordRoom) ID() string { return r.id }
 
 func (r *discordRoom) Say(_ testing.TB, what Saying) string {
 	if what.Mention {
-		what.Text = discordtest.Mention(r.discord.Bot().ID) + " " + what.Text
+		what.Text = r.discord.Mention() + " " + what.Text
 	}
 	said := discordtest.Utterance{Channel: r.id, User: r.discord.people[what.By], Text: what.Text, ReplyTo: what.Under}
 	if len(what.File) > 0 {

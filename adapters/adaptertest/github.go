@@ -57,6 +57,8 @@ func (g *github) Serve(gateway http.Handler) {
 	g.AddHook(githubRepo, address.URL+"/github/webhook", githubSecret, githubtest.JSONHook)
 }
 
+func (g *github) Mention() string { return "@" + githubMe }
+
 func (g *github) Person(who Who) string { return githubPeople[who] }
 
 func (g *github) Connected(int) bool { return true }
@@ -99,7 +101,7 @@ func (r *githubRoom) ID() string { return strconv.FormatInt(r.number, 10) }
 
 func (r *githubRoom) Say(_ testing.TB, what Saying) string {
 	if what.Mention {
-		what.Text = "@" + githubMe + " " + what.Text
+		what.Text = r.hub.Mention() + " " + what.Text
 	}
 	if len(what.File) > 0 {
 		name := Word()

@@ -27,6 +27,8 @@ type Platform interface {
 	Serve(gateway http.Handler)
 	// Connected tells whether so many gateways are taking events in, as far as the platform can tell.
 	Connected(gateways int) bool
+	// Mention is what people write to mention mikan.
+	Mention() string
 	// Person is the platform's id of somebody.
 	Person(who Who) string
 	// Room makes a conversation with mikan and a few people in it.
@@ -47,7 +49,7 @@ type Room interface {
 	ID() string
 	// Say says something; it returns the id by which Seen and replies name the message.
 	Say(t testing.TB, s Saying) string
-	// Edit changes a message without adding a mention.
+	// Edit changes what a message says, as its author.
 	Edit(t testing.TB, id, text string)
 	// Seen lists what mikan shows in the room and in its threads, oldest first.
 	Seen(t testing.TB) []Shown

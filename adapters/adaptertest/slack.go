@@ -43,6 +43,8 @@ func (s *slack) Env() map[string]string {
 
 func (s *slack) Lines() []string { return nil }
 
+func (s *slack) Mention() string { return "<@" + s.Team().BotUser + ">" }
+
 func (s *slack) Person(who Who) string { return s.people[who] }
 
 func (s *slack) Serve(http.Handler) {}
@@ -101,7 +103,7 @@ func (r *slackRoom) ID() string { return r.id }
 func (r *slackRoom) Say(t testing.TB, what Saying) string {
 	t.Helper()
 	if what.Mention {
-		what.Text = "<@" + r.slack.Team().BotUser + "> " + what.Text
+		what.Text = r.slack.Mention() + " " + what.Text
 	}
 	said := slacktest.Saying{Channel: r.id, User: r.slack.people[what.By], Thread: what.Under, Text: what.Text}
 	if len(what.File) > 0 {

@@ -41,6 +41,8 @@ func (g *telegram) Lines() []string {
 	return []string{"access: {telegram: {users: ['" + strconv.FormatInt(telegramPeople[Ann], 10) + "']}}"}
 }
 
+func (g *telegram) Mention() string { return "@" + g.Username }
+
 func (g *telegram) Person(who Who) string { return strconv.FormatInt(telegramPeople[who], 10) }
 
 func (g *telegram) Serve(http.Handler) {}
@@ -85,7 +87,7 @@ func (r *telegramRoom) ID() string { return strconv.FormatInt(r.id, 10) }
 func (r *telegramRoom) Say(t testing.TB, what Saying) string {
 	t.Helper()
 	if what.Mention {
-		what.Text = "@" + r.telegram.Username + " " + what.Text
+		what.Text = r.telegram.Mention() + " " + what.Text
 	}
 	said := telegramtest.Said{Chat: r.id, From: telegramPeople[what.By], Text: what.Text}
 	if what.Under != "" {
