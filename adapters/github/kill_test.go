@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 	"github.com/geminixiang/mikan/internal/sandbox"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 	"github.com/geminixiang/mikan/worker/service"
 )
 
@@ -86,7 +84,7 @@ func mikan() error {
 // closes when it is gone.
 func (in *installation) spawn(point string) (address string, gone chan struct{}) {
 	in.Helper()
-	raw, err := json.Marshal(in.env)
+	raw, err := json.Marshal(in.Env)
 	in.must(err)
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), asProcess+"="+string(raw), "MIKAN_FAILPOINT="+point)
@@ -117,15 +115,9 @@ func TestADeathNextToEachCallCostsNoAnswerAndRepeatsNone(t *testing.T) {
 	for _, point := range points {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			in := &installation{world: w, model: llmtest.NewServer(t, llmtest.Always(llmtest.Say("Done."))), dir: t.TempDir()}
-			temporal, namespace := testenv.Temporal(t)
-			in.env = map[string]string{
-				"MIKAN_DATABASE_URL": w.store.Pool().Config().ConnString(), "TEMPORAL_ADDRESS": temporal, "TEMPORAL_NAMESPACE": namespace,
-				"MIKAN_TASK_QUEUE": testenv.TaskQueue(t), "MIKAN_WORKSPACE": filepath.Join(in.dir, "workspace"), "MIKAN_SANDBOX": "host", "MIKAN_LISTEN": "127.0.0.1:0",
-				"ANTHROPIC_API_KEY": "test-key-of-the-model", "ANTHROPIC_BASE_URL": in.model.AnthropicURL(), "MIKAN_MODEL": "anthropic/test-model",
-				"GITHUB_AGENT_TOKEN": token, "GITHUB_WEBHOOK_SECRET": secret, "GITHUB_API_URL": w.hub.URL, "dir": in.dir,
-			}
+			in := prepare(t, llmtest.Always(llmtest.Say("Done.")))
+			w := in.world
+			in.Env["MIKAN_LISTEN"], in.Env["dir"] = "127.0.0.1:0", in.Dir
 			// The repository is followed already, as after a first conversation.
 			w.must(w.store.SetCursor(t.Context(), followed, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)))
 			address, gone := in.spawn(point)

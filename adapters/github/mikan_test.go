@@ -1,115 +1,63 @@
 package github_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/geminixiang/mikan/adapters/github"
 	"github.com/geminixiang/mikan/adapters/github/githubtest"
-	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/adapters/terminal"
-	"github.com/geminixiang/mikan/internal/backend"
-	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
-	"github.com/geminixiang/mikan/internal/sandbox"
-	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
-	"github.com/geminixiang/mikan/worker/service"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
-// installation is all of mikan in this process before a local GitHub, with a scripted model.
+// installation is mikan before a local GitHub.
 type installation struct {
 	*world
-	model *llmtest.Server
-	env   map[string]string
-	dir   string
-	url   string // where the webhook sends, whichever gateway answers there
-	mux   atomic.Pointer[http.ServeMux]
+	*servicetest.Installation
+	listening atomic.Pointer[http.ServeMux] // whichever gateway the webhook comes to
 }
 
+// prepare makes an installation in which nothing runs. lines are those of the MIKAN_CONFIG file.
+func prepare(t testing.TB, script llmtest.Script, lines ...string) *installation {
+	t.Helper()
+	hub := newHub(t)
+	mikan := servicetest.New(t, servicetest.Options{Script: script, Lines: lines, Env: map[string]string{
+		"GITHUB_AGENT_TOKEN": token, "GITHUB_WEBHOOK_SECRET": secret, "GITHUB_API_URL": hub.URL,
+	}})
+	return &installation{world: &world{TB: t, hub: hub, store: mikan.Store}, Installation: mikan}
+}
+
+// install makes an installation with a worker, and a webhook of the repository that comes to the newest gateway.
 func install(t testing.TB, script llmtest.Script, lines ...string) *installation {
 	t.Helper()
-	in := &installation{world: newWorld(t), model: llmtest.NewServer(t, script), dir: t.TempDir()}
-	address, namespace := testenv.Temporal(t)
-	in.env = map[string]string{
-		"MIKAN_DATABASE_URL": in.store.Pool().Config().ConnString(), "TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": namespace,
-		"MIKAN_TASK_QUEUE": testenv.TaskQueue(t), "MIKAN_WORKSPACE": filepath.Join(in.dir, "workspace"), "MIKAN_SANDBOX": "host",
-		"ANTHROPIC_API_KEY": "test-key-of-the-model", "ANTHROPIC_BASE_URL": in.model.AnthropicURL(), "MIKAN_MODEL": "anthropic/test-model",
-		"GITHUB_AGENT_TOKEN": token, "GITHUB_WEBHOOK_SECRET": secret, "GITHUB_API_URL": in.hub.URL, "MIKAN_CONFIG": filepath.Join(in.dir, "mikan.yaml"),
-	}
-	in.must(os.WriteFile(in.env["MIKAN_CONFIG"], []byte(strings.Join(lines, "\n")), 0o600))
+	in := prepare(t, script, lines...)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux := in.mux.Load()
+		mux := in.listening.Load()
 		if mux == nil {
 			panic(http.ErrAbortHandler) // nobody listens
 		}
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	in.url = server.URL + "/github/webhook"
-	in.hub.AddHook(repo, in.url, secret, githubtest.JSONHook)
-	p := in.process()
-	s, err := service.Start(t.Context(), service.Options{Backend: p.backend, Platforms: p.all, Metrics: p.metrics, Fallback: sandbox.Refuse, Say: func(string) {}})
-	in.must(err)
-	t.Cleanup(s.Stop)
+	in.hub.AddHook(repo, server.URL+github.WebhookPath, secret, githubtest.JSONHook)
+	in.Worker()
 	return in
 }
 
-type process struct {
-	backend *backend.Backend
-	all     *platforms.Platforms
-	metrics *telemetry.Metrics
-	log     *slog.Logger
-}
-
-func (in *installation) process() process {
+// serve starts a gateway that gets the webhook.
+func (in *installation) serve() *servicetest.Process {
 	in.Helper()
-	cfg, err := config.Load(func(name string) string { return in.env[name] }, in.dir)
-	in.must(err)
-	p := process{log: slog.New(slog.NewTextHandler(in.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	p.metrics, err = telemetry.NewMetrics(p.log)
-	in.must(err)
-	p.backend, err = backend.Open(in.Context(), cfg, p.log, backend.Instruments{TemporalLog: telemetry.TemporalLogger(p.log)})
-	in.must(err)
-	in.Cleanup(p.backend.Close)
-	p.all, err = platforms.New(p.backend, p.metrics)
-	in.must(err)
+	p := in.Gateway()
+	in.listening.Store(p.Mux)
+	in.Cleanup(func() { in.listening.Store(nil) })
 	return p
-}
-
-// serve starts a gateway; stop ends it, and nobody listens then.
-func (in *installation) serve() (p process, stop func()) {
-	in.Helper()
-	p = in.process()
-	ctx, cancel := context.WithCancel(in.Context())
-	mux := http.NewServeMux()
-	gateway := p.all.Gateway(mux, telemetry.NewHealth(p.metrics, p.log))
-	in.mux.Store(mux)
-	ended := make(chan struct{}, 2)
-	go func() { gateway.Run(ctx); ended <- struct{}{} }()
-	go func() { p.all.Sweeper.Run(ctx); ended <- struct{}{} }()
-	done := false
-	stop = func() {
-		if done {
-			return
-		}
-		done = true
-		in.mux.Store(nil)
-		cancel()
-		<-ended
-		<-ended
-	}
-	in.Cleanup(stop)
-	return p, stop
 }
 
 // answers lists what mikan has said in a conversation.
@@ -124,10 +72,7 @@ func (in *installation) answers(number int64) (all []githubtest.Shown) {
 
 func (in *installation) settled() {
 	in.Helper()
-	in.eventually("everything is settled", func() bool {
-		return in.count(`SELECT (SELECT count(*) FROM inbox) + (SELECT count(*) FROM runs WHERE state = 'running')
-			+ (SELECT count(*) FROM deliveries WHERE state IN ('intended', 'posted'))`) == 0
-	})
+	in.eventually("everything is settled", in.Settled)
 	in.hub.Settle()
 }
 
@@ -183,7 +128,7 @@ func TestAReviewConversation(t *testing.T) {
 	if pulls := in.hub.Pulls(repo); len(pulls) != 2 {
 		t.Errorf("pull requests: %v", pulls)
 	}
-	last := in.model.Requests()[len(in.model.Requests())-1]
+	last := in.Model.Requests()[len(in.Model.Requests())-1]
 	if all := strings.Join(last.Tools, " "); !strings.Contains(all, "github_read") || strings.Contains(all, "github_issue") {
 		t.Errorf("offered: %s", all)
 	}
@@ -192,14 +137,10 @@ func TestAReviewConversation(t *testing.T) {
 func TestToolsOfGitHubAreOfferedOnGitHubOnly(t *testing.T) {
 	t.Parallel()
 	in := install(t, llmtest.Always(llmtest.Say("Yes.")))
-	p, _ := in.serve()
-	message, err := terminal.Message(terminal.Input{Conversation: "C1", User: "ann", Text: "hello"})
-	in.must(err)
-	_, err = p.all.Intake.Receive(t.Context(), message)
-	in.must(err)
-	in.eventually("the model is asked", func() bool { return len(in.model.Requests()) == 1 })
+	in.serve().Send(terminal.Input{Conversation: "C1", User: "ann", Text: "hello"})
+	in.eventually("the model is asked", func() bool { return len(in.Model.Requests()) == 1 })
 	in.settled()
-	if all := strings.Join(in.model.Requests()[0].Tools, " "); strings.Contains(all, "github_") || !strings.Contains(all, "bash") {
+	if all := strings.Join(in.Model.Requests()[0].Tools, " "); strings.Contains(all, "github_") || !strings.Contains(all, "bash") {
 		t.Errorf("offered: %s", all)
 	}
 }
@@ -233,10 +174,11 @@ func TestOneAnswerWhateverFails(t *testing.T) {
 func TestWhatWasSaidWhileNobodyListenedIsAnswered(t *testing.T) {
 	t.Parallel()
 	in := install(t, llmtest.Always(llmtest.Say("Done.")))
-	_, stop := in.serve()
+	first := in.serve()
 	number := in.hub.OpenIssue(repo, ann, "Broken", "@mikan-bot look")
 	in.settled()
-	stop()
+	in.listening.Store(nil)
+	first.Quit()
 	in.hub.Comment(repo, number, ann, "and there")
 	second := in.hub.OpenIssue(repo, ann, "Broken, too", "@mikan-bot look")
 	if status, code := in.hub.Delivered(); code != 0 {

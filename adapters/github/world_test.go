@@ -21,6 +21,7 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
 // What every test finds on GitHub.
@@ -57,8 +58,15 @@ type gateway struct {
 	server   *httptest.Server
 }
 
+// newHub starts a local GitHub whose violations fail the test.
 func newHub(t testing.TB) *githubtest.Server {
+	t.Helper()
 	hub := githubtest.New(t)
+	t.Cleanup(func() {
+		for _, v := range hub.Violations() {
+			t.Errorf("%s %s: %s (%s)", v.Call.Method, v.Call.Path, v.What, v.Call.Body)
+		}
+	})
 	hub.AddUser(me, githubtest.Person)
 	for _, login := range []string{ann, rob, eve} {
 		hub.AddUser(login, githubtest.Person)
@@ -86,11 +94,6 @@ func newWorld(t testing.TB) *world {
 	_, _, err = s.Migrate(t.Context())
 	w.must(err)
 	w.store = s
-	t.Cleanup(func() {
-		for _, v := range w.hub.Violations() {
-			t.Errorf("%s %s: %s (%s)", v.Call.Method, v.Call.Path, v.What, v.Call.Body)
-		}
-	})
 	return w
 }
 
@@ -172,14 +175,9 @@ func (w *world) rows() int {
 }
 
 // eventually waits for what happens beside the webhook.
-func (w *world) eventually(what string, true func() bool) {
+func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if true() {
-			return
-		}
-	}
-	w.Fatalf("it did not come true that %s", what)
+	servicetest.Eventually(w, what, holds)
 }
 
 // decided waits until nothing is undecided.
