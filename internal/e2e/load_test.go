@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,15 +17,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/geminixiang/mikan/adapters"
-	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/adapters/terminal"
-	"github.com/geminixiang/mikan/internal/backend"
-	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/devstack"
 	"github.com/geminixiang/mikan/internal/e2e/e2etest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 	"github.com/geminixiang/mikan/internal/office"
-	"github.com/geminixiang/mikan/internal/telemetry"
 )
 
 // The load: as many sessions in as many conversations, with so many runs at once, of a model that takes its time.
@@ -53,7 +48,7 @@ func BenchmarkLoad(b *testing.B) {
 	dir := w.StackWith(devstack.Durable)
 	w.Migrate()
 	processes := map[string]*e2etest.Process{"worker": w.Worker(), "gateway": w.Gateway()}
-	intake, listen := w.intake(b)
+	intake, listen := w.intake(), w.listen()
 	w.seed(b)
 	l := &load{intake: intake, waiting: map[string]chan struct{}{}}
 	go l.hear(b.Context(), listen)
@@ -128,37 +123,6 @@ func (l *load) one(b *testing.B) {
 		b.Errorf("run %s does not settle", receipt.RunID)
 	case <-b.Context().Done():
 	}
-}
-
-// intake is a gateway's way in, in this process, with a connection that hears of settled runs.
-func (w *world) intake(b *testing.B) (*adapters.Intake, *pgx.Conn) {
-	b.Helper()
-	cfg, err := config.Load(func(name string) string { return w.Env[name] }, w.DataDir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	metrics, err := telemetry.NewMetrics(log)
-	if err != nil {
-		b.Fatal(err)
-	}
-	connected, err := backend.Open(b.Context(), cfg, log, backend.Instruments{TemporalLog: telemetry.TemporalLogger(log)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(connected.Close)
-	all, err := platforms.New(connected, metrics)
-	if err != nil {
-		b.Fatal(err)
-	}
-	conn, err := pgx.Connect(b.Context(), w.Env["MIKAN_DATABASE_URL"])
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := conn.Exec(b.Context(), `LISTEN mikan_run`); err != nil {
-		b.Fatal(err)
-	}
-	return all.Intake, conn
 }
 
 // seed makes the sessions, so that each of them is there already when its first message comes.

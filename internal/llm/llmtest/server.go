@@ -28,6 +28,9 @@ type Server struct {
 	URL string
 	// Key, when set before the first request, is the only API key the server takes.
 	Key string
+	// Remember, when set before the first request, is how many of the newest requests keep their bodies, headers and
+	// messages, for tests that make more requests than fit into memory; 0 = all.
+	Remember int
 
 	script Script
 	closed chan struct{}
@@ -151,6 +154,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.update(func() {
 		record.Number = len(s.requests) + 1
 		s.requests = append(s.requests, &record)
+		if old := len(s.requests) - 1 - s.Remember; s.Remember > 0 && old >= 0 {
+			r := s.requests[old]
+			s.requests[old] = &Request{Number: r.Number, Dialect: r.Dialect, Path: r.Path, Model: r.Model, Refused: r.Refused, Canceled: r.Canceled}
+		}
 	})
 	if violation != nil {
 		writeError(w, d, violation, nil)
