@@ -191,7 +191,7 @@ func TestStopWaitsForADecision(t *testing.T) {
 		t.Fatalf("it said %q with %d rows in the inbox", seen, p.rows("inbox"))
 	}
 	answers.Store(true)
-	waiting, err := p.store.Undecideds(t.Context(), 0, 10)
+	waiting, err := p.store.Undecideds(t.Context(), overdue)
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%d undecided, %v", len(waiting), err)
 	}
@@ -199,7 +199,7 @@ func TestStopWaitsForADecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.claim("C1", r)
-	words, err := p.store.Controls(t.Context(), 0, 10)
+	words, err := p.store.Controls(t.Context(), overdue)
 	if err != nil || len(words) != 1 {
 		t.Fatalf("%d words, %v", len(words), err)
 	}
@@ -238,7 +238,7 @@ func TestAnUndecidedMessageSurvivesAndIsDecidedByTheSweeper(t *testing.T) {
 	m := p.says("U1", "hello", adapters.Mention)
 	m.Standing = adapters.Unknown
 	r := p.receive(m) // the platform does not answer
-	waiting, err := p.store.Undecideds(t.Context(), 0, 10)
+	waiting, err := p.store.Undecideds(t.Context(), overdue)
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%d undecided, %v", len(waiting), err)
 	}
@@ -292,7 +292,7 @@ func TestTalkWithoutAMentionFollowsTheAutoReplySetting(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			p.eventually("it is decided", func() bool {
-				undecided, err := p.store.Undecideds(t.Context(), 0, 10)
+				undecided, err := p.store.Undecideds(t.Context(), overdue)
 				return err == nil && len(undecided) == 0
 			})
 			if got := p.rows("inbox"); got != c.runs {
@@ -321,7 +321,7 @@ func TestAnEditThatMentionsWhileTalkIsJudgedDecides(t *testing.T) {
 	<-asked
 	m.Change, m.Addressed = adapters.Edited, adapters.Mention
 	p.receive(m)
-	undecided, err := p.store.Undecideds(t.Context(), 0, 10)
+	undecided, err := p.store.Undecideds(t.Context(), overdue)
 	if err != nil || len(undecided) != 1 {
 		t.Fatalf("%d undecided, %v", len(undecided), err)
 	}

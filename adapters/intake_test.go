@@ -104,6 +104,9 @@ func (p *pipelines) receive(m adapters.Message) adapters.Receipt {
 	return receipt
 }
 
+// overdue is everything that a sweeper could take.
+var overdue = store.Overdue{Platforms: []office.Platform{office.Slack, office.Terminal}, Limit: 10}
+
 // claim starts the oldest waiting run of a session, as its workflow would.
 func (p *pipelines) claim(key string, r adapters.Receipt) store.Run {
 	p.Helper()

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +20,7 @@ import (
 	"github.com/geminixiang/mikan/internal/dispatch"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/sandbox"
 	"github.com/geminixiang/mikan/internal/telemetry"
 )
@@ -246,12 +250,33 @@ func examineWorkspace(_ context.Context, cfg config.Config) finding {
 	return finding{Verdict: fine, Said: cfg.Workspace}
 }
 
-func examinePlatforms(_ context.Context, cfg config.Config) finding {
+func examinePlatforms(ctx context.Context, cfg config.Config) finding {
 	set := cfg.Platforms()
+	if waits := unserved(ctx, cfg); waits != "" {
+		return finding{Verdict: note, Said: waits}
+	}
 	if len(set) == 0 {
 		return finding{Verdict: note, Said: "no platform's token is set; the terminal (mikan ask) works all the same"}
 	}
 	return finding{Verdict: fine, Said: fmt.Sprint(set)}
+}
+
+// unserved tells what waits for a token that is not set; empty: nothing does, or it cannot be looked up.
+func unserved(ctx context.Context, cfg config.Config) string {
+	s, err := backend.OpenStore(ctx, cfg)
+	if err != nil {
+		return ""
+	}
+	defer s.Close()
+	waiting, err := s.Unserved(ctx, append(cfg.Platforms(), office.Terminal), time.Minute)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	for _, platform := range slices.Sorted(maps.Keys(waiting)) {
+		parts = append(parts, fmt.Sprintf("%d words or decisions wait for %s; set its token", waiting[platform], platform))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func examineJev(_ context.Context, cfg config.Config) finding {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geminixiang/mikan/adapters/github/githubtest"
 	"github.com/geminixiang/mikan/internal/config"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
 )
 
@@ -140,7 +141,7 @@ func TestAPermissionThatCannotBeLookedUp(t *testing.T) {
 	w.hub.Break(githubtest.Fault{Route: "permission", Kind: githubtest.Failing, Status: 502})
 	w.hub.Comment(repo, number, ann, "@mikan-bot please look")
 	w.eventually("the call failed", func() bool { return len(w.hub.Calls("GET", "permission")) == 1 })
-	undecided, err := w.store.Undecideds(t.Context(), 0, 10)
+	undecided, err := w.store.Undecideds(t.Context(), store.Overdue{Platforms: []office.Platform{office.GitHub}, Limit: 10})
 	w.must(err)
 	for _, u := range undecided {
 		w.must(g.intake.Decide(t.Context(), u))

@@ -4,6 +4,8 @@ package platforms
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -53,7 +55,8 @@ func New(b *backend.Backend, metrics *telemetry.Metrics) (*Platforms, error) {
 		}
 	}
 	p.Sweeper = &dispatch.Sweeper{
-		Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Decider: p.Intake, Retention: b.Config.Settings.Retention,
+		Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Decider: p.Intake,
+		Platforms: slices.Sorted(maps.Keys(outbounds)), Retention: b.Config.Settings.Retention,
 		Metrics: metrics, Log: b.Log,
 	}
 	return p, nil

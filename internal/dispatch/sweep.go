@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 )
@@ -22,6 +23,8 @@ const (
 	reconcileEvery = 5 * time.Second
 	checkAfter     = 15 * time.Second
 	batch          = 100
+	unservedEvery  = 10 * time.Second
+	unservedAfter  = time.Minute // then no other process has a token for the row's platform, either
 	rowWithin      = time.Minute // how long one word or decision may keep the others waiting
 
 	pruneLook  = 10 * time.Minute // how often a process looks whether it is its turn
@@ -46,10 +49,16 @@ type Sweeper struct {
 	Dispatcher *Dispatcher
 	Carrier    Carrier
 	Decider    Decider
+	// Platforms are those that Carrier and Decider have tokens for.
+	Platforms []office.Platform
 	// Retention is how long what has served its purpose is kept: see Store.Prune.
 	Retention time.Duration
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
+
+	// Where the last lists ended. A row that fails again and again is passed over until those behind it had their turn.
+	controlled, decided int64
+	unserved            map[office.Platform]int64 // what was reported last
 }
 
 // Run sweeps until ctx ends. No duty waits for another: a platform or a model that is slow to answer holds up the
@@ -61,6 +70,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	duties.Go(func() { s.every(ctx, sweepEvery, "control", s.carryOut) })
 	duties.Go(func() { s.every(ctx, sweepEvery, "decision", s.decide) })
 	duties.Go(func() { s.every(ctx, reconcileEvery, "reconcile", s.reconcile) })
+	duties.Go(func() { s.every(ctx, unservedEvery, "unserved", s.tellUnserved) })
 	duties.Go(func() {
 		s.report("prune", s.prune(ctx))
 		s.every(ctx, pruneLook, "prune", s.prune)
@@ -107,9 +117,13 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 
 // carryOut carries out words that nobody carried out.
 func (s *Sweeper) carryOut(ctx context.Context) error {
-	controls, err := s.Store.Controls(ctx, controlAfter, batch)
+	controls, err := s.Store.Controls(ctx, store.Overdue{Platforms: s.Platforms, Age: controlAfter, After: s.controlled, Limit: batch})
 	if err != nil {
 		return err
+	}
+	s.controlled = 0
+	if len(controls) == batch {
+		s.controlled = controls[batch-1].ID
 	}
 	for _, row := range controls {
 		s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
@@ -122,9 +136,13 @@ func (s *Sweeper) carryOut(ctx context.Context) error {
 
 // decide decides about rows that nobody decided about.
 func (s *Sweeper) decide(ctx context.Context) error {
-	undecided, err := s.Store.Undecideds(ctx, decideAfter, batch)
+	undecided, err := s.Store.Undecideds(ctx, store.Overdue{Platforms: s.Platforms, Age: decideAfter, After: s.decided, Limit: batch})
 	if err != nil {
 		return err
+	}
+	s.decided = 0
+	if len(undecided) == batch {
+		s.decided = undecided[batch-1].ID
 	}
 	for _, row := range undecided {
 		s.Metrics.Recovered(telemetry.Sweeper, "decision", 1)
@@ -132,6 +150,29 @@ func (s *Sweeper) decide(ctx context.Context) error {
 		s.report("decision", s.Decider.Decide(within, row))
 		done()
 	}
+	return nil
+}
+
+// tellUnserved lets operators know of words and decisions that wait for a token that nobody has: once, until they are
+// gone.
+func (s *Sweeper) tellUnserved(ctx context.Context) error {
+	unserved, err := s.Store.Unserved(ctx, s.Platforms, unservedAfter)
+	if err != nil {
+		return err
+	}
+	for platform := range s.unserved {
+		if unserved[platform] == 0 {
+			s.Metrics.Unserved(platform, 0)
+		}
+	}
+	for platform, n := range unserved {
+		s.Metrics.Unserved(platform, n)
+		if s.unserved[platform] == 0 {
+			s.Log.Warn("words and decisions wait for a platform that this process has no token for",
+				"platform", platform, "waiting", n)
+		}
+	}
+	s.unserved = unserved
 	return nil
 }
 

@@ -1,11 +1,16 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/geminixiang/mikan/internal/dispatch"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/testenv"
@@ -30,8 +35,9 @@ func (c carrier) CarryOut(ctx context.Context, row store.InboxRow) error {
 	return ctx.Err()
 }
 
-func TestADecisionThatHangsHoldsUpNoWord(t *testing.T) {
-	t.Parallel()
+// newSweeper makes a sweeper of Slack's rows on a database of its own.
+func newSweeper(t *testing.T, carrier dispatch.Carrier, decider dispatch.Decider) (*dispatch.Sweeper, func(sql string)) {
+	t.Helper()
 	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
 	if err != nil {
 		t.Fatal(err)
@@ -50,15 +56,32 @@ func TestADecisionThatHangsHoldsUpNoWord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec(`INSERT INTO offices (key, platform, conversation_id, audience) VALUES ('o', 'slack', 'C1', 'shared')`)
-	exec(`INSERT INTO inbox (office_key, session_key, kind, state, trigger, word, message_id, received_at) VALUES ('o', 'C1', 'trigger', 'undecided', 'human', '', 'm1', now() - interval '1 minute')`)
-	deciding, carried := make(hung, 10), make(carrier)
+	exec(`INSERT INTO offices (key, platform, conversation_id, audience) VALUES ('o', 'slack', 'C1', 'shared'), ('d', 'discord', 'C1', 'shared')`)
+	return &dispatch.Sweeper{
+		Store: s, Carrier: carrier, Decider: decider, Platforms: []office.Platform{office.Slack}, Retention: time.Hour, Metrics: metrics, Log: slog.New(slog.DiscardHandler),
+	}, exec
+}
+
+// sweep runs a sweeper until the test is over.
+func sweep(t *testing.T, s *dispatch.Sweeper) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		(&dispatch.Sweeper{Store: s, Carrier: carried, Decider: deciding, Metrics: metrics, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+		s.Run(ctx)
 	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+func TestADecisionThatHangsHoldsUpNoWord(t *testing.T) {
+	t.Parallel()
+	deciding, carried := make(hung, 10), make(carrier)
+	sweeper, exec := newSweeper(t, carried, deciding)
+	exec(`INSERT INTO inbox (office_key, session_key, kind, state, trigger, word, message_id, received_at) VALUES ('o', 'C1', 'trigger', 'undecided', 'human', '', 'm1', now() - interval '1 minute')`)
+	sweep(t, sweeper)
 	<-deciding
 	exec(`INSERT INTO inbox (office_key, session_key, kind, state, trigger, word, message_id, received_at) VALUES ('o', 'C1', 'control', 'waiting', 'command', 'stop', 'm2', now() - interval '1 minute')`)
 	if row := <-carried; row.MessageID != "m2" {
@@ -67,6 +90,97 @@ func TestADecisionThatHangsHoldsUpNoWord(t *testing.T) {
 	if len(deciding) != 0 {
 		t.Error("the decision did not hang")
 	}
-	cancel()
-	<-ended
+}
+
+// decider decides at once.
+type decider chan store.Undecided
+
+func (d decider) Decide(ctx context.Context, u store.Undecided) error {
+	select {
+	case d <- u:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// failing carries out and decides nothing but what is called "last".
+type failing struct {
+	words     carrier
+	decisions decider
+}
+
+var errFails = errors.New("it cannot be done")
+
+func (f failing) CarryOut(ctx context.Context, row store.InboxRow) error {
+	if row.MessageID != "last word" {
+		return errFails
+	}
+	return f.words.CarryOut(ctx, row)
+}
+
+func (f failing) Decide(ctx context.Context, u store.Undecided) error {
+	if u.MessageID != "last talk" {
+		return errFails
+	}
+	return f.decisions.Decide(ctx, u)
+}
+
+func TestRowsThatCannotBeServedKeepNoOthersWaiting(t *testing.T) {
+	t.Parallel()
+	fill := func(office string) string {
+		return `INSERT INTO inbox (office_key, session_key, kind, state, trigger, word, message_id, received_at)
+			SELECT '` + office + `', 'C1', kind, state, trigger, word, word || n, now() - interval '2 minutes' FROM generate_series(1, 150) n,
+			(VALUES ('control', 'waiting', 'command', 'stop'), ('trigger', 'undecided', 'human', '')) AS k (kind, state, trigger, word)`
+	}
+	const last = `INSERT INTO inbox (office_key, session_key, kind, state, trigger, word, message_id, received_at) VALUES
+		('o', 'C1', 'control', 'waiting', 'command', 'stop', 'last word', now() - interval '1 minute'),
+		('o', 'C1', 'trigger', 'undecided', 'human', '', 'last talk', now() - interval '1 minute')`
+	t.Run("of a platform whose token was removed", func(t *testing.T) {
+		t.Parallel()
+		words, decisions := make(carrier), make(decider)
+		sweeper, exec := newSweeper(t, words, decisions)
+		var log bytes.Buffer
+		sweeper.Log = slog.New(slog.NewTextHandler(&log, nil))
+		exec(fill("d"))
+		exec(last)
+		t.Run("sweep", func(t *testing.T) {
+			sweep(t, sweeper)
+			if row, u := <-words, <-decisions; row.MessageID != "last word" || u.MessageID != "last talk" {
+				t.Errorf("carried out %+v, decided %+v", row, u)
+			}
+			gauge := func() float64 {
+				families, err := sweeper.Metrics.Gatherer().Gather()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range families {
+					if f.GetName() == "mikan_inbox_unserved" {
+						return f.GetMetric()[0].GetGauge().GetValue()
+					}
+				}
+				return 0
+			}
+			for t.Context().Err() == nil && gauge() != 300 {
+				select {
+				case <-words:
+				case <-decisions:
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		})
+		if said := strings.Count(log.String(), "no token"); said != 1 || !strings.Contains(log.String(), "platform=discord waiting=300") {
+			t.Errorf("operators read %d times: %s", said, log.String())
+		}
+	})
+	t.Run("of one where nothing works", func(t *testing.T) {
+		t.Parallel()
+		all := failing{words: make(carrier), decisions: make(decider)}
+		sweeper, exec := newSweeper(t, all, all)
+		exec(fill("o"))
+		exec(last)
+		sweep(t, sweeper)
+		if row, u := <-all.words, <-all.decisions; row.MessageID != "last word" || u.MessageID != "last talk" {
+			t.Errorf("carried out %+v, decided %+v", row, u)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -22,12 +21,11 @@ type Undecided struct {
 	Doubt Doubt
 }
 
-// Undecideds lists rows that nobody has decided since the given age, oldest first.
-func (s *Store) Undecideds(ctx context.Context, age time.Duration, limit int) ([]Undecided, error) {
+// Undecideds lists rows that nobody has decided about, oldest first.
+func (s *Store) Undecideds(ctx context.Context, o Overdue) ([]Undecided, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+inboxColumns+`, coalesce(doubt, '{}') FROM inbox
-		WHERE state = 'undecided' AND received_at < clock_timestamp() - make_interval(secs => $1)
-		ORDER BY id LIMIT $2`, age.Seconds(), limit)
+		WHERE state = 'undecided' AND `+overdue, o.args()...)
 	if err != nil {
 		return nil, translate(err)
 	}

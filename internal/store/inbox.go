@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 )
 
@@ -140,17 +141,58 @@ func (s *Store) Unwoken(ctx context.Context, fresh, patience time.Duration, limi
 	return sessions, translate(err)
 }
 
-// Controls lists control rows that nobody has carried out since the given age, oldest first.
-func (s *Store) Controls(ctx context.Context, age time.Duration, limit int) ([]InboxRow, error) {
+// Overdue says which rows of the inbox whoever sweeps it takes.
+type Overdue struct {
+	Platforms []office.Platform // only of these: those that it can serve
+	Age       time.Duration     // only those that have waited for so long
+	After     int64             // only with a higher id: where the last list has ended
+	Limit     int
+}
+
+// Controls lists control rows that nobody has carried out, oldest first.
+func (s *Store) Controls(ctx context.Context, o Overdue) ([]InboxRow, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+inboxColumns+` FROM inbox
-		WHERE kind = 'control' AND state = 'waiting' AND received_at < clock_timestamp() - make_interval(secs => $1)
-		ORDER BY id LIMIT $2`, age.Seconds(), limit)
+		WHERE kind = 'control' AND state = 'waiting' AND `+overdue, o.args()...)
 	if err != nil {
 		return nil, translate(err)
 	}
 	controls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (InboxRow, error) { return scanInbox(row) })
 	return controls, translate(err)
+}
+
+const overdue = `received_at < clock_timestamp() - make_interval(secs => $1) AND id > $2
+	AND EXISTS (SELECT 1 FROM offices o WHERE o.key = office_key AND o.platform = ANY($3))
+	ORDER BY id LIMIT $4`
+
+func (o Overdue) args() []any { return []any{o.Age.Seconds(), o.After, names(o.Platforms), o.Limit} }
+
+func names(platforms []office.Platform) []string {
+	all := make([]string, len(platforms))
+	for i, p := range platforms {
+		all[i] = string(p)
+	}
+	return all
+}
+
+// Unserved counts, by platform, the words and decisions that have waited for the given age on platforms other than those
+// given: nobody carries them out who has no token there.
+func (s *Store) Unserved(ctx context.Context, served []office.Platform, age time.Duration) (map[office.Platform]int64, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT o.platform, count(*) FROM inbox i JOIN offices o ON o.key = i.office_key
+		WHERE (i.kind = 'control' OR i.state = 'undecided') AND i.received_at < clock_timestamp() - make_interval(secs => $1)
+		  AND o.platform <> ALL($2) GROUP BY 1`, age.Seconds(), names(served))
+	if err != nil {
+		return nil, translate(err)
+	}
+	counts := map[office.Platform]int64{}
+	var platform office.Platform
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&platform, &n}, func() error {
+		counts[platform] = n
+		return nil
+	})
+	return counts, translate(err)
 }
 
 // Done removes a control row that was carried out.

@@ -46,6 +46,7 @@ type Metrics struct {
 	inboxLag     *prometheus.HistogramVec
 	inboxWaiting prometheus.Gauge
 	inboxOldest  prometheus.Gauge
+	unserved     *prometheus.GaugeVec
 	captures     *prometheus.CounterVec
 	probability  prometheus.Histogram
 	recovered    *prometheus.CounterVec
@@ -100,13 +101,16 @@ func NewMetrics(logger *slog.Logger) (*Metrics, error) {
 	m.inboxLag = histogram("inbox_lag_seconds", "Time from storing a trigger to the claim by its run.", runBounds, "platform")
 	m.inboxWaiting = gauge("inbox_waiting", "Triggers that no run has claimed yet.")
 	m.inboxOldest = gauge("inbox_oldest_seconds", "Age of the oldest trigger that no run has claimed yet.")
+	m.unserved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "mikan_inbox_unserved", Help: "Words and decisions that have waited for a minute on a platform that this process has no token for.",
+	}, []string{"platform"})
 	m.captures = counter("captures_total", "Memory captures by outcome.", "outcome")
 	m.recovered = counter("recovered_total", "What the sweeper or the reconciler set going again or settled.", "by", "what")
 	m.probability = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "mikan_capture_probability", Help: "The capture gate's probability that something durable was said.",
 		Buckets: prometheus.LinearBuckets(0.1, 0.1, 10),
 	})
-	r.MustRegister(m.probability, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(m.probability, m.unserved, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(buildInfo())
 
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(r), otelprometheus.WithoutTargetInfo(),
@@ -241,6 +245,11 @@ func (m *Metrics) Claimed(p office.Platform, waited time.Duration) {
 func (m *Metrics) Inbox(waiting int, oldest time.Duration) {
 	m.inboxWaiting.Set(float64(waiting))
 	m.inboxOldest.Set(max(0, oldest).Seconds())
+}
+
+// Unserved sets how many words and decisions wait for a token of the platform.
+func (m *Metrics) Unserved(p office.Platform, waiting int64) {
+	m.unserved.WithLabelValues(platformLabel(p)).Set(float64(waiting))
 }
 
 // Captured counts a capture by its outcome.

@@ -97,6 +97,7 @@ func TestEverythingThatHappensShowsInAScrape(t *testing.T) {
 	m.Claimed(office.Terminal, 1500*time.Millisecond)
 	m.Inbox(4, 2*time.Minute)
 	m.Captured("full")
+	m.Unserved(office.Discord, 3)
 	m.Gated(0.39)
 	m.Recovered(telemetry.Sweeper, "woken", 2)
 	m.Recovered(telemetry.Reconciler, "settled", 1)
@@ -124,6 +125,7 @@ func TestEverythingThatHappensShowsInAScrape(t *testing.T) {
 		{"mikan_inbox_lag_seconds", "platform=terminal", 1.5},
 		{"mikan_inbox_waiting", "", 4},
 		{"mikan_inbox_oldest_seconds", "", 120},
+		{"mikan_inbox_unserved", "platform=discord", 3},
 		{"mikan_captures_total", "outcome=full", 1},
 		{"mikan_capture_probability", "", 0.39},
 		{"mikan_recovered_total", "by=sweeper,what=woken", 2},
