@@ -23,8 +23,8 @@ func TestTalkIsJudgedWhereItIsAskedFor(t *testing.T) {
 		}
 		return jevtest.Reply{} // whether the exchange is worth remembering
 	})
-	in.env["OPENROUTER_API_KEY"], in.env["OPENROUTER_BASE_URL"] = "test-key-of-the-judge", judge.OpenRouterURL()
-	in.worker()
+	in.Env["OPENROUTER_API_KEY"], in.Env["OPENROUTER_BASE_URL"] = "test-key-of-the-judge", judge.OpenRouterURL()
+	in.Worker()
 	in.gateway()
 	talk := func(text string) {
 		in.say(slacktest.Saying{Channel: in.general.ID, User: in.ann.ID, Text: text})
@@ -34,7 +34,7 @@ func TestTalkIsJudgedWhereItIsAskedFor(t *testing.T) {
 	in.settle()
 	talk("could somebody look at the build?")
 	in.eventually("it is answered", func() bool { return len(in.said(in.general.ID)) == 1 })
-	if got := in.runs(); len(got) != 1 {
+	if got := in.Runs(); len(got) != 1 {
 		t.Errorf("%d runs for one message that was meant", len(got))
 	}
 }

@@ -16,8 +16,8 @@ import (
 func TestWhatWasMissedIsAnsweredOnceOldestFirst(t *testing.T) {
 	t.Parallel()
 	in := install(t, slacktest.Options{Rates: slacktest.RatesEnforced}, echo)
-	in.worker()
-	quit := in.gateway()
+	in.Worker()
+	first := in.gateway()
 	root := in.mention(in.general.ID, "", "before")
 	in.answered(in.general.ID, "re: before")
 	in.eventually("the position is written", func() bool {
@@ -26,7 +26,7 @@ func TestWhatWasMissedIsAnsweredOnceOldestFirst(t *testing.T) {
 	})
 	in.say(slacktest.Saying{Channel: in.general.ID, User: in.ann.ID, Thread: root.TS, Text: "a thread that mikan knows"})
 	in.settle()
-	quit()
+	first.Quit()
 	var want []string
 	for i := range 3 {
 		in.mention(in.general.ID, "", fmt.Sprintf("missed%d", i))
@@ -63,7 +63,7 @@ func TestAtTheFirstStartNothingOldIsAnswered(t *testing.T) {
 	}
 	in.slack.ForgetPending()
 	in.slack.Advance(time.Hour)
-	in.worker()
+	in.Worker()
 	in.gateway()
 	in.mention(in.general.ID, "", "new")
 	in.answered(in.general.ID, "re: new")
@@ -72,7 +72,7 @@ func TestAtTheFirstStartNothingOldIsAnswered(t *testing.T) {
 		err := in.store.Pool().QueryRow(t.Context(), `SELECT count(*) FROM chat_log WHERE text LIKE 'old%'`).Scan(&n)
 		return err == nil && n == 20
 	})
-	if n := len(in.runs()); n != 1 {
+	if n := len(in.Runs()); n != 1 {
 		t.Errorf("%d runs", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/geminixiang/mikan/adapters/terminal"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
 // BenchmarkPlainAnswer measures from somebody's message to the post of its answer, with a model that answers at once:
@@ -22,9 +23,9 @@ func BenchmarkPlainAnswer(b *testing.B) {
 	for name, latency := range map[string]time.Duration{"instant": 0, "100ms": 100 * time.Millisecond} {
 		b.Run(name, func(b *testing.B) {
 			in := install(b, slacktest.Options{Rates: slacktest.RatesOff}, llmtest.Always(llmtest.Say("an answer")))
-			in.worker()
+			in.Worker()
 			in.gateway()
-			asking := in.process()
+			asking := in.Process()
 			in.eventually("the people are known", func() bool {
 				_, known, err := in.store.Person(b.Context(), "slack", in.slack.Team().ID, in.ann.ID)
 				return err == nil && known
@@ -51,13 +52,10 @@ func BenchmarkPlainAnswer(b *testing.B) {
 }
 
 // askTerminal says something on the terminal and tells how long it took until the answer was final.
-func (in *installation) askTerminal(p process, conversation string) time.Duration {
+func (in *installation) askTerminal(p *servicetest.Process, conversation string) time.Duration {
 	in.Helper()
-	m, err := terminal.Message(terminal.Input{Conversation: conversation, User: "ann", Text: "hello"})
-	in.must(err)
 	began := time.Now()
-	receipt, err := p.platforms.Intake.Receive(in.Context(), m)
-	in.must(err)
+	_, receipt := p.Send(terminal.Input{Conversation: conversation, User: "ann", Text: "hello"})
 	for {
 		said, err := in.store.RunDeliveries(in.Context(), receipt.RunID)
 		in.must(err)
@@ -74,7 +72,7 @@ func (in *installation) askTerminal(p process, conversation string) time.Duratio
 func BenchmarkBurst(b *testing.B) {
 	for range b.N {
 		in := install(b, slacktest.Options{Rates: slacktest.RatesOff}, llmtest.Always(llmtest.Say("an answer")))
-		in.worker()
+		in.Worker()
 		in.gateway()
 		var channels []slacktest.Channel
 		for i := range 50 {

@@ -41,10 +41,10 @@ func TestCallsThatFailLoseNoAnswer(t *testing.T) {
 			for _, f := range faults {
 				in.inject(f)
 			}
-			in.worker()
+			in.Worker()
 			in.gateway()
 			in.mention(in.general.ID, "", "hello")
-			in.answeredWithin(2*time.Minute, in.general.ID, poem)
+			in.answered(in.general.ID, poem)
 		})
 	}
 }
@@ -70,10 +70,10 @@ func TestAStreamedAnswerSurvives(t *testing.T) {
 			for _, f := range faults {
 				in.inject(f)
 			}
-			in.worker()
+			in.Worker()
 			in.gateway()
 			in.mention(in.general.ID, root.TS, "hello")
-			in.answeredWithin(2*time.Minute, in.general.ID, poem)
+			in.answered(in.general.ID, poem)
 			v := in.shown(in.general.ID)[0]
 			if v.Stream != nil && v.Stream.State == slacktest.Streaming {
 				t.Error("the stream is still open")
@@ -94,7 +94,7 @@ func TestTheModelIsAskedWhileSlackAnswersNothing(t *testing.T) {
 		once.Do(func() { close(asked) })
 		return llmtest.Say("an answer")
 	})
-	in.worker()
+	in.Worker()
 	in.gateway()
 	in.eventually("the people are known", func() bool {
 		_, known, err := in.store.Person(t.Context(), "slack", in.slack.Team().ID, in.ann.ID)
@@ -108,14 +108,14 @@ func TestTheModelIsAskedWhileSlackAnswersNothing(t *testing.T) {
 		t.Fatal("a call to Slack stands between a message and the model")
 	}
 	in.slack.ClearFaults()
-	in.answeredWithin(time.Minute, in.general.ID, "an answer")
+	in.answered(in.general.ID, "an answer")
 }
 
 func TestThirtyBusyRunsStayBelowSlacksRates(t *testing.T) {
 	t.Parallel()
 	in := install(t, slacktest.Options{}, slowly(poem)) // more than a rate is a violation
-	in.worker()
-	in.worker()
+	in.Worker()
+	in.Worker()
 	in.gateway()
 	var channels []slacktest.Channel
 	for i := range 30 {
@@ -128,7 +128,7 @@ func TestThirtyBusyRunsStayBelowSlacksRates(t *testing.T) {
 		in.mention(c.ID, thread, "hello")
 	}
 	for _, c := range channels {
-		in.answeredWithin(5*time.Minute, c.ID, poem)
+		in.answered(c.ID, poem)
 	}
 	for _, method := range []string{"chat.postMessage", "chat.update", "chat.startStream", "chat.appendStream", "chat.stopStream"} {
 		t.Logf("%s: %d calls", method, len(in.slack.Calls(method)))

@@ -79,10 +79,10 @@ func (in *installation) child(failpoint string) *exec.Cmd {
 	self, err := os.Executable()
 	in.must(err)
 	cmd := exec.Command(self)
-	for name, value := range in.env {
+	for name, value := range in.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.Env = append(cmd.Env, asMikan+"="+in.dir, "MIKAN_FAILPOINT="+failpoint, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"))
+	cmd.Env = append(cmd.Env, asMikan+"="+in.Dir, "MIKAN_FAILPOINT="+failpoint, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"))
 	cmd.Stderr = in.Output()
 	stdin, err := cmd.StdinPipe()
 	in.must(err)
@@ -127,7 +127,7 @@ func TestAProcessMayDieAtAnyCall(t *testing.T) {
 				t.Fatal("the process passed the point alive")
 			}
 			in.child("")
-			in.answeredWithin(3*time.Minute, in.general.ID, poem)
+			in.answered(in.general.ID, poem)
 			if v := in.shown(in.general.ID)[0]; v.Stream != nil && v.Stream.State == slacktest.Streaming {
 				t.Error("the stream is still open")
 			}

@@ -25,7 +25,7 @@ func lastWord(r llmtest.Request) string {
 func TestAMentionHasOneAnswer(t *testing.T) {
 	t.Parallel()
 	in := install(t, slacktest.Options{}, llmtest.Always(llmtest.Say("an answer")))
-	in.worker()
+	in.Worker()
 	in.gateway()
 	m := in.mention(in.general.ID, "", "hello")
 	in.answered(in.general.ID, "an answer")
@@ -36,7 +36,7 @@ func TestAMentionHasOneAnswer(t *testing.T) {
 	in.must(in.slack.Redeliver(slacktest.Redelivery{Count: 2}))
 	in.mention(in.general.ID, "", "again")
 	in.answered(in.general.ID, "an answer", "an answer")
-	if got := in.runs(); len(got) != 2 {
+	if got := in.Runs(); len(got) != 2 {
 		t.Errorf("%d runs for two messages", len(got))
 	}
 	answer := in.slack.Messages(slacktest.Which{Channel: in.general.ID, ByApp: true})[0]
@@ -54,7 +54,7 @@ func TestAMentionHasOneAnswer(t *testing.T) {
 func TestARetryThatIsTheFirstToArriveIsAnswered(t *testing.T) {
 	t.Parallel()
 	in := install(t, slacktest.Options{}, llmtest.Always(llmtest.Say("an answer")))
-	in.worker()
+	in.Worker()
 	in.gateway()
 	in.slack.Hold()
 	in.mention(in.general.ID, "", "hello")
@@ -65,7 +65,7 @@ func TestARetryThatIsTheFirstToArriveIsAnswered(t *testing.T) {
 func TestTwoGatewaysAnswerOnce(t *testing.T) {
 	t.Parallel()
 	in := install(t, slacktest.Options{}, llmtest.Always(llmtest.Say("an answer")))
-	in.worker()
+	in.Worker()
 	in.gateway()
 	in.gateway()
 	in.slack.Hold()
@@ -77,7 +77,7 @@ func TestTwoGatewaysAnswerOnce(t *testing.T) {
 func TestFiveMessagesAtOnceAreAllAnsweredInOrder(t *testing.T) {
 	t.Parallel()
 	in := install(t, slacktest.Options{}, echo)
-	in.worker()
+	in.Worker()
 	in.gateway()
 	var want []string
 	for i := range 5 {

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/adapters/slack"
@@ -16,6 +15,7 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
 // rig is the adapter with the real SDK and a real database, before a local Slack. Intake is a test's own.
@@ -94,8 +94,15 @@ func newAdapter(t testing.TB, server *slacktest.Server, s *store.Store, by trans
 // newRig makes the parts; listen starts the receiving side.
 func newRig(t testing.TB, o slacktest.Options, settings config.SlackSettings) *rig {
 	t.Helper()
-	r := &rig{TB: t, slack: newSlack(t, o), store: newStore(t)}
+	r := populate(t, newSlack(t, o), newStore(t))
 	r.adapter = newAdapter(t, r.slack, r.store, bySocket, settings)
+	return r
+}
+
+// populate makes people and a channel, without an adapter.
+func populate(t testing.TB, server *slacktest.Server, s *store.Store) *rig {
+	t.Helper()
+	r := &rig{TB: t, slack: server, store: s}
 	r.ann = r.user(slacktest.NewUser{Name: "ann"})
 	r.general = r.channel(slacktest.NewChannel{Name: "general", Members: []string{r.ann.ID}, WithBot: true})
 	return r
@@ -200,17 +207,7 @@ func (r *rig) count(is func(adapters.Message) bool) int {
 	return n
 }
 
-func (r *rig) eventually(what string, true func() bool) {
+func (r *rig) eventually(what string, holds func() bool) {
 	r.Helper()
-	r.within(30*time.Second, what, true)
-}
-
-func (r *rig) within(d time.Duration, what string, true func() bool) {
-	r.Helper()
-	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if true() {
-			return
-		}
-	}
-	r.Fatalf("it did not come true that %s", what)
+	servicetest.Eventually(r, what, holds)
 }

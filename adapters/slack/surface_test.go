@@ -127,7 +127,7 @@ func TestAFileIsUploadedWhereTheAnswerGoes(t *testing.T) {
 func TestCommandsAreWordsWithPrivateAnswers(t *testing.T) {
 	t.Parallel()
 	in := install(t, slacktest.Options{}, llmtest.Always(llmtest.Say("an answer")))
-	in.worker()
+	in.Worker()
 	in.gateway()
 	answered, err := in.slack.Command(t.Context(), slacktest.Command{Channel: in.general.ID, User: in.ann.ID, Command: "/mikan-help"})
 	in.must(err)
@@ -141,7 +141,7 @@ func TestCommandsAreWordsWithPrivateAnswers(t *testing.T) {
 	in.mention(in.general.ID, "", "/help") // the same word after a mention
 	in.eventually("it is answered", func() bool { return len(in.shown(in.general.ID)) == 2 })
 	in.settle()
-	if n := len(in.runs()); n != 0 {
+	if n := len(in.Runs()); n != 0 {
 		t.Errorf("%d runs for commands", n)
 	}
 }
@@ -153,7 +153,7 @@ func TestTheHomeShowsWhatRunsAndStopsIt(t *testing.T) {
 		return llmtest.Reply{Parts: []llmtest.Part{llmtest.Text("a long answer")}, Hold: hold}
 	})
 	defer close(hold)
-	in.worker()
+	in.Worker()
 	in.gateway()
 	in.must(in.slack.OpenHome(in.ann.ID))
 	home := func() string {
@@ -162,7 +162,7 @@ func TestTheHomeShowsWhatRunsAndStopsIt(t *testing.T) {
 	}
 	in.eventually("the home says that nothing runs", func() bool { return strings.Contains(home(), "Nothing at the moment") })
 	in.mention(in.general.ID, "", "count the stars")
-	in.eventually("a run goes on", func() bool { return len(in.runs()) == 1 })
+	in.eventually("a run goes on", func() bool { return len(in.Runs()) == 1 })
 	_, err := in.store.Pool().Exec(t.Context(), `INSERT INTO schedules (id, office_key, kind, cron, zone, text, author_id)
 		SELECT 's1', key, 'cron', '0 9 * * 1-5', 'Europe/Berlin', 'read the news', $1 FROM offices`, in.ann.ID)
 	in.must(err)
@@ -176,7 +176,7 @@ func TestTheHomeShowsWhatRunsAndStopsIt(t *testing.T) {
 		t.Error("the press was not acknowledged in time")
 	}
 	in.settle()
-	if got := in.runs()[0].Outcome; got != run.Stopped {
+	if got := in.Runs()[0].Outcome; got != run.Stopped {
 		t.Errorf("the run ended as %s", got)
 	}
 }
