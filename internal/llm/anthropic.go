@@ -9,6 +9,8 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
+
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // AnthropicURL is the official address of the Messages API.
@@ -175,8 +177,8 @@ func anthropicStop(reason anthropic.StopReason) StopReason {
 	}
 }
 
-func emit(on func(Event), kind EventKind, text string) {
-	if text = CleanText(text); text != "" {
-		on(Event{Kind: kind, Text: text})
+func emit(on func(Event), kind EventKind, delta string) {
+	if delta = text.Storable(delta); delta != "" {
+		on(Event{Kind: kind, Text: delta})
 	}
 }

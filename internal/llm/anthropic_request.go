@@ -8,6 +8,8 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
+
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // Token budgets of models that think to a budget. The API wants at least minBudget and less than max_tokens.
@@ -30,7 +32,7 @@ func anthropicRequest(req Request) (anthropic.MessageNewParams, []option.Request
 		params.OutputConfig.Format = anthropic.JSONOutputFormatParam{Schema: schemaObject(req.Schema)}
 	}
 	if req.System != "" {
-		params.System = []anthropic.TextBlockParam{{Text: CleanText(req.System)}}
+		params.System = []anthropic.TextBlockParam{{Text: text.Storable(req.System)}}
 	}
 	markCache(&params, turns)
 	params.Messages = anthropicMessages(turns)

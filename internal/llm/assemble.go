@@ -3,6 +3,8 @@ package llm
 import (
 	"fmt"
 	"strings"
+
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // draft is one block of a response while it streams. Providers fill it from their events; finish turns it into Blocks.
@@ -37,14 +39,14 @@ func finish(req Request, drafts []*draft, stop StopReason) Response {
 	for i, d := range drafts {
 		switch d.kind {
 		case BlockText:
-			text := CleanText(d.text.String())
-			if strings.TrimSpace(text) == "" {
+			said := text.Storable(d.text.String())
+			if strings.TrimSpace(said) == "" {
 				continue
 			}
-			resp.Blocks = append(resp.Blocks, Block{Kind: BlockText, Text: text, Provider: d.provider, Opaque: d.opaque})
+			resp.Blocks = append(resp.Blocks, Block{Kind: BlockText, Text: said, Provider: d.provider, Opaque: d.opaque})
 		case BlockThinking:
-			b := Block{Kind: BlockThinking, Text: CleanText(d.text.String()), Provider: d.provider,
-				Signature: CleanText(d.signature.String()), Opaque: CleanText(d.opaque)}
+			b := Block{Kind: BlockThinking, Text: text.Storable(d.text.String()), Provider: d.provider,
+				Signature: text.Storable(d.signature.String()), Opaque: text.Storable(d.opaque)}
 			if b.Text == "" && b.Signature == "" && b.Opaque == "" {
 				continue
 			}

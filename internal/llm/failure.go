@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/geminixiang/mikan/internal/fault"
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // What a provider rejected, as causes inside a *fault.Error.
@@ -307,7 +308,7 @@ var keyLike = regexp.MustCompile(`\b(sk|key|pk|xai|gsk)[-_][A-Za-z0-9*_-]{6,}`)
 // quote makes a provider's words fit for an operator: one short line, without keys, and not at all when they quote the
 // conversation.
 func (c client) quote(req Request, s string) string {
-	s = strings.Join(strings.Fields(CleanText(s)), " ")
+	s = strings.Join(strings.Fields(text.Storable(s)), " ")
 	if s == "" {
 		return ""
 	}

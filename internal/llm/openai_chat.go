@@ -11,6 +11,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // dialectChat marks thinking that came over chat completions. Only OpenRouter takes it back.
@@ -119,12 +121,12 @@ func (m *chatModel) cachesByRequest(req Request) bool {
 func (m *chatModel) messages(req Request) []openai.ChatCompletionMessageParamUnion {
 	var out []openai.ChatCompletionMessageParamUnion
 	if req.System != "" {
-		text := openai.ChatCompletionContentPartTextParam{Text: CleanText(req.System)}
+		system := openai.ChatCompletionContentPartTextParam{Text: text.Storable(req.System)}
 		if m.cachesByRequest(req) {
-			text.SetExtraFields(map[string]any{"cache_control": cacheMark})
-			out = append(out, openai.SystemMessage([]openai.ChatCompletionContentPartTextParam{text}))
+			system.SetExtraFields(map[string]any{"cache_control": cacheMark})
+			out = append(out, openai.SystemMessage([]openai.ChatCompletionContentPartTextParam{system}))
 		} else {
-			out = append(out, openai.SystemMessage(text.Text))
+			out = append(out, openai.SystemMessage(system.Text))
 		}
 	}
 	var pictures []Block // of tool results, which hold text only in this protocol

@@ -12,6 +12,8 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // dialectResponses marks blocks that only the Responses API can read.
@@ -62,7 +64,7 @@ func (m *responsesModel) request(req Request) responses.ResponseNewParams {
 		Store: openai.Bool(false),
 	}
 	if req.System != "" {
-		params.Instructions = openai.String(CleanText(req.System))
+		params.Instructions = openai.String(text.Storable(req.System))
 	}
 	if req.MaxTokens > 0 {
 		params.MaxOutputTokens = openai.Int(int64(req.MaxTokens))

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/geminixiang/mikan/internal/text"
 )
 
 // Texts that Repair puts where something is missing. The model reads them.
@@ -225,12 +227,12 @@ func (r *repair) text(index int, b Block) (_ Block, ok bool) {
 }
 
 func (r *repair) storable(index int, b Block) Block {
-	text, arguments := CleanText(b.Text), cleanEscapes(CleanText(b.Arguments))
-	if text != b.Text || arguments != b.Arguments {
+	said, arguments := text.Storable(b.Text), cleanEscapes(text.Storable(b.Arguments))
+	if said != b.Text || arguments != b.Arguments {
 		r.note("message %d: characters that cannot be stored were replaced", index)
 	}
-	b.Text, b.Arguments = text, arguments
-	b.Signature, b.Opaque, b.Invalid = CleanText(b.Signature), CleanText(b.Opaque), CleanText(b.Invalid)
+	b.Text, b.Arguments = said, arguments
+	b.Signature, b.Opaque, b.Invalid = text.Storable(b.Signature), text.Storable(b.Opaque), text.Storable(b.Invalid)
 	return b
 }
 
@@ -247,8 +249,8 @@ func (r *repair) edges() {
 }
 
 func short(s string) string {
-	if r := []rune(CleanText(s)); len(r) > 40 {
+	if r := []rune(text.Storable(s)); len(r) > 40 {
 		return string(r[:40]) + "…"
 	}
-	return CleanText(s)
+	return text.Storable(s)
 }

@@ -4,20 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
-)
 
-// CleanText makes s storable without losing the rest: bytes that are not UTF-8 (halves of a surrogate pair included)
-// and NUL become U+FFFD. Postgres takes neither, and one of them in a session would block it for ever.
-func CleanText(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	if strings.IndexByte(s, 0) >= 0 {
-		s = strings.ReplaceAll(s, "\x00", "\uFFFD")
-	}
-	return s
-}
+	"github.com/geminixiang/mikan/internal/text"
+)
 
 // emptyArguments is what a call without arguments means.
 const emptyArguments = "{}"
@@ -26,7 +15,7 @@ const emptyArguments = "{}"
 // be executed; invalid is "" for a good call. Apart from characters that cannot be stored the text is kept byte for
 // byte: numbers never pass through a float.
 func cleanArguments(raw string) (arguments, invalid string) {
-	arguments = cleanEscapes(CleanText(strings.TrimSpace(raw)))
+	arguments = cleanEscapes(text.Storable(strings.TrimSpace(raw)))
 	if arguments == "" {
 		return emptyArguments, ""
 	}

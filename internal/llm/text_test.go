@@ -12,22 +12,6 @@ import (
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 )
 
-func TestCleanTextAtEveryCutOfAnEmoji(t *testing.T) {
-	t.Parallel()
-	const s = "a🍊b👩‍👩‍👧c漢"
-	for i := range len(s) + 1 {
-		for _, half := range []string{s[:i], s[i:]} {
-			got := llm.CleanText(half)
-			if !utf8.ValidString(got) || !strings.HasPrefix(got, "a") && i > 0 && half == s[:i] {
-				t.Errorf("cut at %d: %q", i, got)
-			}
-		}
-	}
-	if got := llm.CleanText(s); got != s {
-		t.Errorf("a good text became %q", got)
-	}
-}
-
 // argumentsOf sends arguments through a provider's stream and returns the call that comes out.
 func argumentsOf(t *testing.T, arguments string) llm.Block {
 	t.Helper()
