@@ -49,8 +49,6 @@ type Config struct {
 	TaskQueue string
 	// ServeQueues is MIKAN_SERVE_QUEUES: which of the two a worker serves. Default all.
 	ServeQueues Queues
-	// SecretKey is MIKAN_SECRET_KEY: encrypts secrets at rest and signs what leaves the process. dev makes its own.
-	SecretKey Key
 	// CodecKey is MIKAN_CODEC_KEY: encrypts Temporal payloads. Unset leaves them readable; they hold no content.
 	CodecKey Key
 	// Deployment and BuildID are MIKAN_DEPLOYMENT and MIKAN_BUILD_ID. Both turn worker versioning on; neither, off.
@@ -126,21 +124,25 @@ type SandboxKind string
 // The kinds. SandboxAuto is the zero value: bwrap where it works; else dev takes host and says so, and everything else
 // refuses to start.
 const (
-	SandboxAuto   SandboxKind = ""
-	SandboxBwrap  SandboxKind = "bwrap"
-	SandboxDocker SandboxKind = "docker"
-	SandboxHost   SandboxKind = "host"
+	SandboxAuto      SandboxKind = ""
+	SandboxBwrap     SandboxKind = "bwrap"
+	SandboxBwrapNet  SandboxKind = "bwrap+net" // with the machine's network
+	SandboxDocker    SandboxKind = "docker"
+	SandboxDockerNet SandboxKind = "docker+net"
+	SandboxHost      SandboxKind = "host"
 )
 
-// Sandbox is MIKAN_SANDBOX: bwrap, docker:<image> or host.
+// Sandbox is MIKAN_SANDBOX: bwrap, docker:<image> or host; the first two also with +net.
 type Sandbox struct {
 	Kind  SandboxKind
 	Image string // of docker only
 }
 
+func (k SandboxKind) hasImage() bool { return k == SandboxDocker || k == SandboxDockerNet }
+
 // String is the form that MIKAN_SANDBOX takes.
 func (s Sandbox) String() string {
-	if s.Kind == SandboxDocker {
+	if s.Kind.hasImage() {
 		return string(s.Kind) + ":" + s.Image
 	}
 	return string(s.Kind)

@@ -74,7 +74,7 @@ func TestEverythingFromTheEnvironment(t *testing.T) {
 		"MIKAN_DATABASE_URL": "postgres://u:p@db:5433/mikan", "MIKAN_WORKSPACE": "/srv/w", "MIKAN_MODEL": "openai/llama3:8b",
 		"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1", "MIKAN_SANDBOX": "docker:debian:13", "MIKAN_LISTEN": ":80",
 		"MIKAN_WORKER_LISTEN": "[::1]:0", "MIKAN_PUBLIC_URL": "https://mikan.example/", "MIKAN_TASK_QUEUE": " q ",
-		"MIKAN_SERVE_QUEUES": "tools", "MIKAN_SECRET_KEY": aKey, "MIKAN_CODEC_KEY": strings.Repeat("0f", 32),
+		"MIKAN_SERVE_QUEUES": "tools", "MIKAN_CODEC_KEY": strings.Repeat("0f", 32),
 		"MIKAN_DEPLOYMENT": "mikan", "MIKAN_BUILD_ID": "b1", "MIKAN_LOG_LEVEL": "debug",
 		"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1", "SLACK_API_URL": "http://127.0.0.1:1/api",
 		"DISCORD_BOT_TOKEN": "d", "TELEGRAM_BOT_TOKEN": "t", "GITHUB_AGENT_TOKEN": "g", "GITHUB_WEBHOOK_SECRET": "s",
@@ -93,7 +93,6 @@ func TestEverythingFromTheEnvironment(t *testing.T) {
 		"queue":         {c.TaskQueue, "q"},
 		"served queues": {c.ServeQueues, config.QueuesTools},
 		"codec key":     {hex.EncodeToString(c.CodecKey.Bytes()), strings.Repeat("0f", 32)},
-		"secret key":    {hex.EncodeToString(c.SecretKey.Bytes()[:3]), "000102"},
 		"log level":     {c.LogLevel, slog.LevelDebug},
 		"Slack's URL":   {c.Slack.APIURL, "http://127.0.0.1:1/api/"},
 		"address":       {options.HostPort, "temporal:7233"},
@@ -120,8 +119,10 @@ func TestProblemsAreSentencesThatNameTheVariable(t *testing.T) {
 		"an unknown queue choice":         {map[string]string{"MIKAN_SERVE_QUEUES": "both"}, []string{"MIKAN_SERVE_QUEUES", "all, main and tools"}},
 		"an unknown sandbox":              {map[string]string{"MIKAN_SANDBOX": "chroot"}, []string{"MIKAN_SANDBOX", "docker:<image>"}},
 		"docker without an image":         {map[string]string{"MIKAN_SANDBOX": "docker:"}, []string{"MIKAN_SANDBOX"}},
+		"docker without an image, net":    {map[string]string{"MIKAN_SANDBOX": "docker+net:"}, []string{"MIKAN_SANDBOX"}},
+		"a network of the host":           {map[string]string{"MIKAN_SANDBOX": "host+net"}, []string{"MIKAN_SANDBOX", "bwrap+net"}},
 		"bwrap with an image":             {map[string]string{"MIKAN_SANDBOX": "bwrap:x"}, []string{"MIKAN_SANDBOX"}},
-		"a short key":                     {map[string]string{"MIKAN_SECRET_KEY": "c2hvcnQ="}, []string{"MIKAN_SECRET_KEY", "openssl rand -base64 32"}},
+		"a short key":                     {map[string]string{"MIKAN_CODEC_KEY": "c2hvcnQ="}, []string{"MIKAN_CODEC_KEY", "openssl rand -base64 32"}},
 		"a key that is no base64":         {map[string]string{"MIKAN_CODEC_KEY": "%%%"}, []string{"MIKAN_CODEC_KEY", "openssl rand -base64 32"}},
 		"a model without its key":         {map[string]string{"MIKAN_MODEL": "anthropic/claude-sonnet-5-5"}, []string{"MIKAN_MODEL", "ANTHROPIC_API_KEY"}},
 		"a decision model without a key":  {map[string]string{"MIKAN_JEV_MODEL": "openai-chat/x"}, []string{"MIKAN_JEV_MODEL", "OPENAI_API_KEY"}},
@@ -141,8 +142,8 @@ func TestProblemsAreSentencesThatNameTheVariable(t *testing.T) {
 		"Temporal without a port":         {map[string]string{"TEMPORAL_ADDRESS": "temporal"}, []string{"TEMPORAL_ADDRESS"}},
 		"another database":                {map[string]string{"MIKAN_DATABASE_URL": "mysql://h/d"}, []string{"MIKAN_DATABASE_URL", "Postgres"}},
 		"a settings file that is missing": {map[string]string{"MIKAN_CONFIG": "/nonexistent/x.yaml"}, []string{"MIKAN_CONFIG", "/nonexistent/x.yaml"}},
-		"several at once": {map[string]string{"MIKAN_LISTEN": "x", "MIKAN_SANDBOX": "y", "MIKAN_SECRET_KEY": "z"},
-			[]string{"MIKAN_LISTEN", "MIKAN_SANDBOX", "MIKAN_SECRET_KEY"}},
+		"several at once": {map[string]string{"MIKAN_LISTEN": "x", "MIKAN_SANDBOX": "y", "MIKAN_CODEC_KEY": "z"},
+			[]string{"MIKAN_LISTEN", "MIKAN_SANDBOX", "MIKAN_CODEC_KEY"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -277,8 +278,7 @@ func TestRequireSaysWhatToSet(t *testing.T) {
 func secretEnvironment() map[string]string {
 	env := map[string]string{
 		"MIKAN_DATABASE_URL":         "postgres://u:pa%40ss-hidden@db/mikan",
-		"MIKAN_SECRET_KEY":           aKey,
-		"MIKAN_CODEC_KEY":            strings.Repeat("ab", 32),
+		"MIKAN_CODEC_KEY":            aKey,
 		"SLACK_APP_TOKEN":            "xapp-hidden",
 		"SLACK_BOT_TOKEN":            "xoxb-hidden",
 		"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Basic otlp-hidden,x=y",
@@ -317,19 +317,19 @@ func TestAConfigPrintsWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	c := mustLoad(t, secretEnvironment())
 	var logged bytes.Buffer
-	slog.New(slog.NewTextHandler(&logged, nil)).Info("configured", "config", c, "token", c.Slack.BotToken, "key", c.SecretKey)
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("configured", "config", c, "token", c.Slack.BotToken, "key", c.CodecKey)
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("configured", "config", c, "slack", c.Slack, "key", c.CodecKey)
 	asJSON, err := json.Marshal(struct {
 		S any
 		K any
-	}{c.Slack, c.SecretKey})
+	}{c.Slack, c.CodecKey})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hexKey := hex.EncodeToString(c.SecretKey.Bytes())
+	hexKey := hex.EncodeToString(c.CodecKey.Bytes())
 	for name, printed := range map[string]string{
 		"%v": fmt.Sprint(c), "%+v": fmt.Sprintf("%+v", c), "%#v": fmt.Sprintf("%#v", c), "%s": fmt.Sprintf("%s", c.Slack),
-		"%q": fmt.Sprintf("%q", c.GitHub), "%x": fmt.Sprintf("%x", c.SecretKey), "%d": fmt.Sprintf("%d", c.SecretKey),
+		"%q": fmt.Sprintf("%q", c.GitHub), "%x": fmt.Sprintf("%x", c.CodecKey), "%d": fmt.Sprintf("%d", c.CodecKey),
 		"pointer": fmt.Sprintf("%+v", &c), "slog": logged.String(), "json": string(asJSON),
 	} {
 		if strings.Contains(printed, "hidden") || strings.Contains(printed, aKey) || strings.Contains(printed, hexKey) ||

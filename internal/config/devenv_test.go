@@ -16,7 +16,7 @@ func devDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	err := config.WriteDevEnv(dir, map[string]string{
-		"MIKAN_DATABASE_URL": devDatabase, "TEMPORAL_ADDRESS": "127.0.0.1:40002", "MIKAN_SECRET_KEY": aKey,
+		"MIKAN_DATABASE_URL": devDatabase, "TEMPORAL_ADDRESS": "127.0.0.1:40002", "MIKAN_CODEC_KEY": aKey,
 		"MIKAN_PUBLIC_URL": "http://127.0.0.1:40003",
 	})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestCommandsUseTheAddressesOfDev(t *testing.T) {
 			if got.DatabaseURL.Reveal() != c.database || got.Temporal.Address != c.address || (got.DevEnv != "") != c.adopted {
 				t.Errorf("database %q, Temporal %q, file %q", got.DatabaseURL.Reveal(), got.Temporal.Address, got.DevEnv)
 			}
-			if got.SecretKey.IsSet() != c.adopted {
+			if got.CodecKey.IsSet() != c.adopted {
 				t.Error("the other values do not follow")
 			}
 		})

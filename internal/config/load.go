@@ -113,11 +113,8 @@ func (c *Config) fromEnvironment(p *parser) {
 	c.PublicURL = strings.TrimRight(p.url("MIKAN_PUBLIC_URL"), "/")
 	c.TaskQueue = p.text("MIKAN_TASK_QUEUE", run.DefaultQueue)
 	c.ServeQueues = Queues(p.text("MIKAN_SERVE_QUEUES", string(QueuesAll)))
-	c.SecretKey = p.key("MIKAN_SECRET_KEY")
 	c.CodecKey = p.key("MIKAN_CODEC_KEY")
-	c.remember(map[string]string{
-		"MIKAN_SECRET_KEY": p.env.get("MIKAN_SECRET_KEY"), "MIKAN_CODEC_KEY": p.env.get("MIKAN_CODEC_KEY"),
-	})
+	c.remember(map[string]string{"MIKAN_CODEC_KEY": p.env.get("MIKAN_CODEC_KEY")})
 	c.Deployment = p.text("MIKAN_DEPLOYMENT", "")
 	c.BuildID = p.text("MIKAN_BUILD_ID", "")
 	c.LogLevel = p.level("MIKAN_LOG_LEVEL")
@@ -236,9 +233,9 @@ func (p *parser) sandbox(name string) Sandbox {
 	value := p.env.get(name)
 	kind, image, hasImage := strings.Cut(value, ":")
 	s := Sandbox{Kind: SandboxKind(kind), Image: image}
-	known := slices.Contains([]SandboxKind{SandboxAuto, SandboxBwrap, SandboxDocker, SandboxHost}, s.Kind)
-	if !known || hasImage != (s.Kind == SandboxDocker) || hasImage && image == "" {
-		p.problem("%s is %q, which is none of bwrap, docker:<image> and host; set it to one of them.", name, value)
+	known := slices.Contains([]SandboxKind{SandboxAuto, SandboxBwrap, SandboxBwrapNet, SandboxDocker, SandboxDockerNet, SandboxHost}, s.Kind)
+	if !known || hasImage != s.Kind.hasImage() || hasImage && (image == "" || strings.HasPrefix(image, "-")) {
+		p.problem("%s is %q, which is none of bwrap, docker:<image>, host, bwrap+net and docker+net:<image>; set it to one of them.", name, value)
 		return Sandbox{}
 	}
 	return s

@@ -66,7 +66,7 @@ const (
 	SharedNetwork
 )
 
-const choices = "bwrap (Linux, needs bubblewrap), docker:<image> (needs a Docker daemon) or host (no isolation at all)"
+const choices = "bwrap (Linux, needs bubblewrap), docker:<image> (needs a Docker daemon) or host (no isolation at all); bwrap+net and docker+net:<image> share the machine's network"
 
 // Parse makes the sandbox that spec names, without looking whether it works.
 func Parse(config Config) (Sandbox, error) {
