@@ -160,9 +160,9 @@ func (a *asker) receive(ctx context.Context, m adapters.Message) (adapters.Recei
 // How the wait looks for its end: by notification, and by looking when none came.
 const (
 	lookEvery   = 250 * time.Millisecond
-	servedEvery = 5 * time.Second
-	unservedFor = 15 * time.Second
-	begunFor    = 90 * time.Second // for a run that somebody has begun: workers may be on their way back
+	servedEvery = time.Second
+	unservedFor = 15 * time.Second // after a worker's last note has lapsed: one that is started again soon is not gone
+	begunFor    = 90 * time.Second // for a run that somebody has begun, while nobody can tell who serves
 )
 
 // await waits until the message is answered, or carried out, showing the draft as it grows.
@@ -172,7 +172,7 @@ func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.
 	}
 	settled, stop := a.backend.Store.Settlements(ctx)
 	defer stop()
-	served := time.Now()
+	served, unserved := time.Now(), unservedFor
 	lastLook := time.Time{}
 	draft := draftPrinter{out: a.live}
 	for {
@@ -185,11 +185,16 @@ func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.
 		}
 		if time.Since(lastLook) > servedEvery {
 			lastLook = time.Now()
-			if ok, err := a.backend.Dispatcher.Polled(ctx); ok && err == nil {
+			ok, err := a.backend.Served(ctx)
+			unserved = unservedFor
+			if err != nil && r.TemporalRunID != "" {
+				unserved = begunFor
+			}
+			if ok {
 				served = time.Now()
 			}
 		}
-		if gone := time.Since(served); gone > unservedFor && (r.TemporalRunID == "" || gone > begunFor) {
+		if time.Since(served) > unserved {
 			return r, a.unserved()
 		}
 		select {

@@ -24,3 +24,26 @@ func (s *Store) DropLease(ctx context.Context, name, holder string) error {
 	_, err := s.exec(ctx, "lease", `UPDATE leases SET expires_at = '-infinity' WHERE name = $1 AND holder = $2`, name, holder)
 	return translate(err)
 }
+
+// Serve notes that a worker serves a task queue, for the time given. Any number of workers note it in one row, which is
+// written only when it is older than stale.
+func (s *Store) Serve(ctx context.Context, queue, worker string, lasts, stale time.Duration) error {
+	_, err := s.exec(ctx, "serving", `
+		INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))
+		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+		WHERE leases.expires_at <= clock_timestamp() + make_interval(secs => $3 - $4)`,
+		servingName(queue), worker, lasts.Seconds(), stale.Seconds())
+	return translate(err)
+}
+
+// Serving tells for how much longer a task queue counts as served; less than zero: it has not been for so long. known is
+// false when no worker has ever noted it.
+func (s *Store) Serving(ctx context.Context, queue string) (left time.Duration, known bool, err error) {
+	var seconds float64
+	err = s.pool.QueryRow(ctx, `
+		SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM leases WHERE name = $1`, servingName(queue)).Scan(&seconds)
+	known, err = found(err)
+	return time.Duration(seconds * float64(time.Second)), known, err
+}
+
+func servingName(queue string) string { return "serving/" + queue }

@@ -55,6 +55,8 @@ type Service struct {
 	workers []worker.Worker
 	stop    context.CancelFunc
 	swept   chan struct{}
+	unnote  context.CancelFunc
+	noted   sync.WaitGroup
 }
 
 // Concurrency of one process. Model calls mostly wait, so many run at once; tools use the machine.
@@ -72,12 +74,15 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{swept: make(chan struct{})}
+	var queues []string
 	if c.ServeQueues != config.QueuesTools {
+		queues = append(queues, c.TaskQueue)
 		w := worker.New(o.Backend.Client, c.TaskQueue, options(o, concurrentActivities))
 		RegisterMain(w, set)
 		s.workers = append(s.workers, w)
 	}
 	if c.ServeQueues != config.QueuesMain {
+		queues = append(queues, run.ToolsQueue(c.TaskQueue))
 		w := worker.New(o.Backend.Client, run.ToolsQueue(c.TaskQueue), options(o, concurrentTools))
 		RegisterTools(w, set)
 		s.workers = append(s.workers, w)
@@ -89,6 +94,12 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 			}
 			return nil, err
 		}
+	}
+	// A worker that drains still serves what it has begun, so the notes go on when ctx has ended.
+	noting, unnote := context.WithCancel(context.WithoutCancel(ctx))
+	s.unnote = unnote
+	for _, queue := range queues {
+		s.noted.Go(func() { backend.NoteServing(noting, o.Backend.Store, queue, o.Backend.Log) })
 	}
 	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
@@ -120,6 +131,8 @@ func (s *Service) Stop() {
 	for range s.workers {
 		<-done
 	}
+	s.unnote()
+	s.noted.Wait()
 }
 
 func options(o Options, concurrent int) worker.Options {
