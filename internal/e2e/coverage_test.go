@@ -154,7 +154,7 @@ func between(file *ast.File, call ast.Node) bool {
 			continue
 		}
 		ast.Inspect(declaration, func(n ast.Node) bool {
-			if hit, ok := n.(*ast.CallExpr); ok && selects(hit, "failpoint", "Hit") {
+			if hit, ok := n.(*ast.CallExpr); ok && hits(hit) {
 				before = before || hit.End() < call.Pos()
 				after = after || hit.Pos() > call.End()
 			}
@@ -162,6 +162,12 @@ func between(file *ast.File, call ast.Node) bool {
 		})
 	}
 	return before && after
+}
+
+// hits tells whether a call is one of failpoint.Hit.
+func hits(call *ast.CallExpr) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && selector.Sel.Name == "Hit" && last(selector.X) == "failpoint"
 }
 
 // handed tells whether a call is within a function that is handed to "call", which has the fail points.

@@ -18,7 +18,7 @@ import (
 // capturePoints are where a worker dies in a capture: around each commit, each call, and the replacement of the file.
 func capturePoints(t *testing.T) []string {
 	points := []string{"file.replace.before", "file.replace.after"}
-	for _, point := range failpoints(t) {
+	for _, point := range e2etest.Failpoints(t) {
 		if strings.HasPrefix(point, "capture_") && !strings.HasPrefix(point, "capture_revert") || strings.HasPrefix(point, "gate.") || strings.HasPrefix(point, "extract.") {
 			points = append(points, point)
 		}
