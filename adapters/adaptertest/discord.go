@@ -43,6 +43,9 @@ func (d *discord) Person(who Who) string { return d.people[who] }
 
 func (d *discord) Serve(http.Handler) {}
 
+// Guild is where the rooms are.
+func (d *discord) Guild() string { return d.guild }
+
 // One process holds the gateway connection; the other waits for its lease.
 func (d *discord) Connected(int) bool { return d.Server.Connected() == 1 }
 

@@ -47,6 +47,9 @@ func (g *telegram) Person(who Who) string { return strconv.FormatInt(telegramPeo
 
 func (g *telegram) Serve(http.Handler) {}
 
+// HostLocally makes it a server of one's own, which takes webhooks at any address.
+func (g *telegram) HostLocally() { g.Hosting = telegramtest.LocalMode }
+
 func (g *telegram) Connected(int) bool { return len(g.Calls("getUpdates")) > 0 }
 
 func (g *telegram) Features() Features {
