@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/geminixiang/mikan/internal/failpoint"
@@ -51,10 +52,14 @@ func (t *Tools) files(ctx context.Context, runID string) error {
 		return err
 	}
 	dir, err := workfile.Open(t.Workspace.place(r).Dir)
-	if err != nil {
+	switch {
+	case noRoom(err):
+		// Nobody knows when there will be. The model is told, file by file.
+	case err != nil:
 		return fault.Wrap(fault.Unavailable, err, "the workspace cannot be opened")
+	default:
+		defer dir.Close()
 	}
-	defer dir.Close()
 	for _, m := range messages {
 		if err := t.filesOf(ctx, dir, runID, m); err != nil {
 			return err
@@ -63,7 +68,10 @@ func (t *Tools) files(ctx context.Context, runID string) error {
 	return nil
 }
 
-// filesOf brings in the files of one message and tells the model.
+// noRoom tells whether the workspace takes no more.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// filesOf brings in the files of one message and tells the model. dir is nil where there was no room for a folder.
 func (t *Tools) filesOf(ctx context.Context, dir *workfile.Dir, runID string, m store.ChatMessage) error {
 	step, err := t.Store.BeginStep(ctx, runID, filesSlot(m.MessageID))
 	if err != nil || step.Done != nil {
@@ -117,6 +125,9 @@ func (t *Tools) save(ctx context.Context, dir *workfile.Dir, r store.Run, a *sto
 	if a.Size > maxFile {
 		return "", fault.New(fault.TooLarge, "%s has %d bytes", a.Name, a.Size)
 	}
+	if dir == nil {
+		return "", fault.Wrap(fault.Unavailable, syscall.ENOSPC, "the office has no folder")
+	}
 	failpoint.Hit("fetch.before")
 	content, err := t.Delivery.Fetch(ctx, r, *a)
 	failpoint.Hit("fetch.after")
@@ -144,6 +155,9 @@ func (t *Tools) save(ctx context.Context, dir *workfile.Dir, r store.Run, a *sto
 
 // problemOf says in a few words why a file is missing. What a platform or disk said stays in the log.
 func problemOf(err error) string {
+	if noRoom(err) {
+		return "the workspace has no room for it"
+	}
 	switch fault.CodeOf(err) {
 	case fault.TooLarge:
 		return fmt.Sprintf("it is over the limit of %d MB", maxFile>>20)

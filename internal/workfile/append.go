@@ -17,7 +17,7 @@ var ErrChanged = errors.New("the file is not as it was left")
 // ErrNotRegular is the error of a name that a folder, pipe, socket or device has.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Append adds content to a file of exactly size bytes and makes it durable. A file of another size, or none at all, is
+// Append adds content to a file of exactly size bytes and makes it durable, or leaves it as it was. A file of another size, or none at all, is
 // ErrChanged and stays as it is; a link in the file's place is refused and left alone, as is anything but a regular file.
 func (d *Dir) Append(name string, size int64, content []byte) error {
 	listed, err := d.regular(name)
@@ -39,10 +39,14 @@ func (d *Dir) Append(name string, size int64, content []byte) error {
 	if len(content) == 0 {
 		return nil
 	}
-	if _, err := file.Write(content); err != nil {
-		return err
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
 	}
-	return file.Sync()
+	if err != nil { // a full disk has taken a part of it
+		return errors.Join(err, file.Truncate(size))
+	}
+	return nil
 }
 
 // Rewrite writes a file as a whole like Replace, for content that is made while it is written, and returns its size.
