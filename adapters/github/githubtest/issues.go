@@ -212,85 +212,6 @@ func (c *call) mayChange(author string) bool {
 	return strings.EqualFold(author, c.login) || own == "write" || own == "admin"
 }
 
-func updatedAt(c *comment) time.Time { return c.updatedAt }
-func createdAt(c *comment) time.Time { return c.createdAt }
-
-func (c *call) listComments() reply {
-	i := c.issue()
-	if i == nil {
-		return notFound()
-	}
-	return page(c, since(c, i.comments, updatedAt, createdAt), func(m *comment) object { return c.s.commentJSON(c.repo, i, m) })
-}
-
-func (c *call) listRepoComments() reply {
-	all := []*comment{}
-	of := map[*comment]*issue{}
-	for _, i := range c.repo.sortedIssues() {
-		for _, m := range i.comments {
-			all, of[m] = append(all, m), i
-		}
-	}
-	return page(c, since(c, all, updatedAt, createdAt), func(m *comment) object { return c.s.commentJSON(c.repo, of[m], m) })
-}
-
-// writable tells why nothing can be written to an issue.
-func (c *call) writable(i *issue) (reply, bool) {
-	switch {
-	case i == nil:
-		return notFound(), false
-	case i.gone:
-		return refusal(http.StatusGone, "This issue was deleted"), false
-	case i.locked && !c.mayChange(""):
-		return refusal(http.StatusForbidden, "Unable to create comment because issue is locked."), false
-	}
-	return reply{}, true
-}
-
-func (c *call) createComment() reply {
-	i := c.issue()
-	if answer, may := c.writable(i); !may {
-		return answer
-	}
-	m := c.s.newComment(i, c.login, c.text("body"))
-	c.send("issue_comment", "created", object{"issue": c.s.issueJSON(c.repo, i), "comment": c.s.commentJSON(c.repo, i, m)})
-	return created(c.s.commentJSON(c.repo, i, m))
-}
-
-func (c *call) getComment() reply {
-	i, m := c.repo.find(c.number("id"), plainComments)
-	if m == nil {
-		return notFound()
-	}
-	return ok(c.s.commentJSON(c.repo, i, m))
-}
-
-func (c *call) editComment() reply {
-	i, m := c.repo.find(c.number("id"), plainComments)
-	switch {
-	case m == nil:
-		return notFound()
-	case !c.mayChange(m.author):
-		return refusal(http.StatusForbidden, "Must have admin rights to Repository.")
-	}
-	m.body, m.updatedAt = c.text("body"), c.s.clock()
-	c.send("issue_comment", "edited", object{"issue": c.s.issueJSON(c.repo, i), "comment": c.s.commentJSON(c.repo, i, m)})
-	return ok(c.s.commentJSON(c.repo, i, m))
-}
-
-func (c *call) deleteComment() reply {
-	i, m := c.repo.find(c.number("id"), plainComments)
-	switch {
-	case m == nil:
-		return notFound()
-	case !c.mayChange(m.author):
-		return refusal(http.StatusForbidden, "Must have admin rights to Repository.")
-	}
-	i.comments = slices.DeleteFunc(i.comments, func(x *comment) bool { return x == m })
-	c.send("issue_comment", "deleted", object{"issue": c.s.issueJSON(c.repo, i), "comment": c.s.commentJSON(c.repo, i, m)})
-	return noContent()
-}
-
 func (c *call) timeline() reply {
 	i := c.issue()
 	if i == nil {
@@ -331,11 +252,11 @@ func (c *call) timeline() reply {
 func (c *call) reactions() *[]reacted {
 	switch {
 	case strings.Contains(c.route.Path, "/issues/comments/"):
-		if _, m := c.repo.find(c.number("id"), plainComments); m != nil {
+		if _, m := plain.find(c.repo, c.number("id")); m != nil {
 			return &m.reactions
 		}
 	case strings.Contains(c.route.Path, "/pulls/comments/"):
-		if _, m := c.repo.find(c.number("id"), inlineComments); m != nil {
+		if _, m := inline.find(c.repo, c.number("id")); m != nil {
 			return &m.reactions
 		}
 	default:

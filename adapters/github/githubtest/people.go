@@ -214,7 +214,7 @@ func (s *Server) Comment(repo string, number int64, login, body string) (id int6
 		r, i := s.at(repo, number)
 		m := s.newComment(i, login, body)
 		id = m.id
-		return s.webhooks(r, login, "issue_comment", "created", object{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, m)})
+		return plain.webhooks(s, r, login, "created", i, m)
 	})
 	return id
 }
@@ -223,9 +223,9 @@ func (s *Server) Comment(repo string, number int64, login, body string) (id int6
 func (s *Server) EditComment(repo string, id int64, login, body string) {
 	s.act(func() []func() {
 		r := s.repo(repo)
-		i, m := r.find(id, plainComments)
+		i, m := plain.find(r, id)
 		m.body, m.updatedAt = body, s.clock()
-		return s.webhooks(r, login, "issue_comment", "edited", object{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, m)})
+		return plain.webhooks(s, r, login, "edited", i, m)
 	})
 }
 
@@ -233,9 +233,9 @@ func (s *Server) EditComment(repo string, id int64, login, body string) {
 func (s *Server) DeleteComment(repo string, id int64, login string) {
 	s.act(func() []func() {
 		r := s.repo(repo)
-		i, m := r.find(id, plainComments)
-		i.comments = slices.DeleteFunc(i.comments, func(x *comment) bool { return x == m })
-		return s.webhooks(r, login, "issue_comment", "deleted", object{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, m)})
+		i, m := plain.find(r, id)
+		plain.remove(i, m)
+		return plain.webhooks(s, r, login, "deleted", i, m)
 	})
 }
 
@@ -271,7 +271,7 @@ type Inline struct {
 }
 
 // Review submits a review (approved, changes_requested, commented) with inline comments, and returns their ids.
-func (s *Server) Review(repo string, number int64, login, state, body string, inline ...Inline) (id int64, comments []int64) {
+func (s *Server) Review(repo string, number int64, login, state, body string, lines ...Inline) (id int64, comments []int64) {
 	s.act(func() []func() {
 		r, i := s.at(repo, number)
 		now := s.clock()
@@ -280,10 +280,10 @@ func (s *Server) Review(repo string, number int64, login, state, body string, in
 		shown := s.reviewJSON(r, i, v)
 		shown["state"] = state
 		emit := s.webhooks(r, login, "pull_request_review", "submitted", object{"pull_request": s.pullJSON(r, i), "review": shown})
-		for _, n := range inline {
+		for _, n := range lines {
 			m := &comment{id: s.id(), author: login, body: n.Body, createdAt: now, updatedAt: now, reviewID: v.id, path: n.Path, line: n.Line, hunk: n.Hunk}
 			i.pull.inline, comments = append(i.pull.inline, m), append(comments, m.id)
-			emit = append(emit, s.webhooks(r, login, "pull_request_review_comment", "created", object{"pull_request": s.pullJSON(r, i), "comment": s.inlineJSON(r, i, m)})...)
+			emit = append(emit, inline.webhooks(s, r, login, "created", i, m)...)
 		}
 		return emit
 	})
@@ -294,10 +294,10 @@ func (s *Server) Review(repo string, number int64, login, state, body string, in
 func (s *Server) ReplyInline(repo string, number, to int64, login, body string) (id int64) {
 	s.act(func() []func() {
 		r, i := s.at(repo, number)
-		_, root := r.find(to, inlineComments)
+		_, root := inline.find(r, to)
 		m := s.newInline(i, login, body, root)
 		id = m.id
-		return s.webhooks(r, login, "pull_request_review_comment", "created", object{"pull_request": s.pullJSON(r, i), "comment": s.inlineJSON(r, i, m)})
+		return inline.webhooks(s, r, login, "created", i, m)
 	})
 	return id
 }
@@ -369,7 +369,7 @@ func (s *Server) Visible(repo string, number int64) []Shown {
 	for _, m := range i.comments {
 		all = append(all, Shown{ID: m.id, Author: m.author, Body: m.body, Reactions: signs(m.reactions)})
 	}
-	for _, m := range inlineComments(i) {
+	for _, m := range inline.comments(i) {
 		thread := m.replyTo
 		if thread == 0 {
 			thread = m.id

@@ -257,27 +257,6 @@ func (s *Server) reviewJSON(r *repo, i *issue, v *review) object {
 	}
 }
 
-// find looks a comment up in a repository, inline ones when they are asked for.
-func (r *repo) find(id int64, where func(*issue) []*comment) (*issue, *comment) {
-	for _, i := range r.issues {
-		for _, c := range where(i) {
-			if c.id == id {
-				return i, c
-			}
-		}
-	}
-	return nil, nil
-}
-
-func plainComments(i *issue) []*comment { return i.comments }
-
-func inlineComments(i *issue) []*comment {
-	if i.pull == nil {
-		return nil
-	}
-	return i.pull.inline
-}
-
 func (r *repo) sortedIssues() []*issue {
 	all := []*issue{}
 	for _, i := range r.issues {
