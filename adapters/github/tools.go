@@ -1,7 +1,6 @@
 package github
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -83,16 +82,15 @@ func (a *Adapter) placeOf(ctx context.Context, officeKey string) (target, error)
 	return target{Owner: o.RepoOwner, Repo: o.RepoName, Number: int(o.IssueNumber)}, nil
 }
 
-// arguments reads a call. Unknown fields are ignored: models add some.
-func arguments(raw json.RawMessage, into any) error {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
-		raw = json.RawMessage("{}")
+// taking makes a tool's run of one that takes its arguments as A.
+func taking[A any](run func(ctx context.Context, at target, args A, call tool.Call) (string, error)) func(context.Context, target, tool.Call) (string, error) {
+	return func(ctx context.Context, at target, call tool.Call) (string, error) {
+		var args A
+		if err := tool.Arguments(call.Arguments, &args); err != nil {
+			return "", err
+		}
+		return run(ctx, at, args, call)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fault.New(fault.Invalid, "the arguments do not fit the tool's schema")
-	}
-	return nil
 }
 
 // callMarker stands at the end of what a call wrote, so that the same call never writes it twice.
@@ -128,6 +126,12 @@ func quoted(body string) string {
 	return body
 }
 
+// checksArguments are those of github_checks.
+type checksArguments struct {
+	Number int    `json:"number"`
+	Ref    string `json:"ref"`
+}
+
 func (a *Adapter) checksTool() tool.Tool {
 	return &gitHubTool{
 		adapter: a, replay: tool.Safe,
@@ -139,14 +143,7 @@ func (a *Adapter) checksTool() tool.Tool {
 				`"number":{"type":"integer","minimum":1,"description":"A pull request (default: this one)."},` +
 				`"ref":{"type":"string","description":"A commit, branch or tag instead of a pull request."}}}`),
 		},
-		run: func(ctx context.Context, at target, call tool.Call) (string, error) {
-			var args struct {
-				Number int    `json:"number"`
-				Ref    string `json:"ref"`
-			}
-			if err := arguments(call.Arguments, &args); err != nil {
-				return "", err
-			}
+		run: taking(func(ctx context.Context, at target, args checksArguments, call tool.Call) (string, error) {
 			if args.Number > 0 {
 				at.Number = args.Number
 			}
@@ -158,8 +155,16 @@ func (a *Adapter) checksTool() tool.Tool {
 				args.Ref = p.GetHead().GetSHA()
 			}
 			return a.checks(ctx, at, args.Ref)
-		},
+		}),
 	}
+}
+
+func (a *Adapter) issue(ctx context.Context, at target) (i *sdk.Issue, err error) {
+	err = a.call(ctx, "tool_read", reading, rate.Final, func(ctx context.Context) error {
+		i, _, err = a.api.Issues.Get(ctx, at.Owner, at.Repo, at.Number)
+		return err
+	})
+	return i, err
 }
 
 func (a *Adapter) pullRequest(ctx context.Context, at target) (p *sdk.PullRequest, err error) {
@@ -209,6 +214,12 @@ func (a *Adapter) checks(ctx context.Context, at target, ref string) (string, er
 	return b.String(), nil
 }
 
+// replyArguments are those of github_review_reply.
+type replyArguments struct {
+	Comment string `json:"comment"`
+	Text    string `json:"text"`
+}
+
 func (a *Adapter) replyTool() tool.Tool {
 	return &gitHubTool{
 		adapter: a, replay: tool.Unsafe,
@@ -220,14 +231,7 @@ func (a *Adapter) replyTool() tool.Tool {
 				`"comment":{"type":"string","description":"Any comment of the thread, as github_read shows it: inline-123."},` +
 				`"text":{"type":"string","description":"What to say."}},"required":["comment","text"]}`),
 		},
-		run: func(ctx context.Context, at target, call tool.Call) (string, error) {
-			var args struct {
-				Comment string `json:"comment"`
-				Text    string `json:"text"`
-			}
-			if err := arguments(call.Arguments, &args); err != nil {
-				return "", err
-			}
+		run: taking(func(ctx context.Context, at target, args replyArguments, call tool.Call) (string, error) {
 			if !strings.Contains(args.Comment, "-") {
 				args.Comment = string(kindInline) + "-" + args.Comment
 			}
@@ -236,7 +240,7 @@ func (a *Adapter) replyTool() tool.Tool {
 				return "", fault.New(fault.Invalid, "name an inline comment like inline-123, and say something")
 			}
 			return a.replyInThread(ctx, at, id, args.Text, call)
-		},
+		}),
 	}
 }
 

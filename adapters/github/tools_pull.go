@@ -72,11 +72,7 @@ func (a *Adapter) pullTool() tool.Tool {
 				`"executable":{"type":"boolean"}},"required":["path"]}}` +
 				`},"required":["action","files"]}`),
 		},
-		run: func(ctx context.Context, at target, call tool.Call) (string, error) {
-			var args pullArguments
-			if err := arguments(call.Arguments, &args); err != nil {
-				return "", err
-			}
+		run: taking(func(ctx context.Context, at target, args pullArguments, call tool.Call) (string, error) {
 			entries, err := treeOf(args.Files, call.Place.Dir)
 			if err != nil {
 				return "", err
@@ -96,7 +92,7 @@ func (a *Adapter) pullTool() tool.Tool {
 				return a.updatePull(ctx, at, args, entries, call)
 			}
 			return "", fault.New(fault.Invalid, "%q is nothing this tool does; see its schema", args.Action)
-		},
+		}),
 	}
 }
 

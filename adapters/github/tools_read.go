@@ -43,11 +43,7 @@ func (a *Adapter) readTool() tool.Tool {
 				`"page":{"type":"integer","minimum":1,"description":"Page of a list (default: the newest of comments, reviews and inline; else the first)."}` +
 				`},"required":["what"]}`),
 		},
-		run: func(ctx context.Context, at target, call tool.Call) (string, error) {
-			var args readArguments
-			if err := arguments(call.Arguments, &args); err != nil {
-				return "", err
-			}
+		run: taking(func(ctx context.Context, at target, args readArguments, call tool.Call) (string, error) {
 			own := at.Number
 			if args.Number > 0 {
 				at.Number = args.Number
@@ -81,7 +77,7 @@ func (a *Adapter) readTool() tool.Tool {
 				return a.showIssues(ctx, at, max(args.Page, 1))
 			}
 			return "", fault.New(fault.Invalid, "%q is nothing to read; see the tool's schema", args.What)
-		},
+		}),
 	}
 }
 
@@ -126,11 +122,7 @@ func show[T any](ctx context.Context, a *Adapter, page int, list func(context.Co
 }
 
 func (a *Adapter) showIssue(ctx context.Context, at target) (string, error) {
-	var i *sdk.Issue
-	err := a.call(ctx, "tool_read", reading, rate.Final, func(ctx context.Context) (err error) {
-		i, _, err = a.api.Issues.Get(ctx, at.Owner, at.Repo, at.Number)
-		return err
-	})
+	i, err := a.issue(ctx, at)
 	if err != nil {
 		return "", err
 	}

@@ -130,7 +130,7 @@ func TestReading(t *testing.T) {
 	b.wants("github_read", "", m{"what": "comments", "page": 1}, "Page 1 of 3", "click here")
 	b.refuses("github_read", m{"what": "secrets"}, "nothing to read")
 	b.refuses("github_read", m{"what": "issue", "number": 99}, "does not exist")
-	b.refuses("github_read", m{"what": 5}, "do not fit")
+	b.refuses("github_read", m{"what": 5}, "must be a string")
 	sha := b.hub.Push(repo, "mend", "More", map[string]string{"b.go": "x"})
 	b.hub.SetChecks(repo, sha, []githubtest.Check{{Name: "test", Status: "completed", Conclusion: "failure", Summary: "2 failed"}},
 		[]githubtest.Status{{Context: "lint", State: "success", Description: "clean"}})

@@ -49,6 +49,15 @@ func (a *Adapter) writeOnce(ctx context.Context, at target, source string, call 
 	return id, err
 }
 
+// issueArguments are those of github_issue.
+type issueArguments struct {
+	Action string   `json:"action"`
+	Number int      `json:"number"`
+	Title  string   `json:"title"`
+	Body   string   `json:"body"`
+	Labels []string `json:"labels"`
+}
+
 func (a *Adapter) issueTool() tool.Tool {
 	return &gitHubTool{
 		adapter: a, replay: tool.Unsafe,
@@ -63,17 +72,7 @@ func (a *Adapter) issueTool() tool.Tool {
 				`"body":{"type":"string","description":"For create and comment, GitHub Flavored Markdown."},` +
 				`"labels":{"type":"array","items":{"type":"string"},"description":"For create and label."}},"required":["action"]}`),
 		},
-		run: func(ctx context.Context, at target, call tool.Call) (string, error) {
-			var args struct {
-				Action string   `json:"action"`
-				Number int      `json:"number"`
-				Title  string   `json:"title"`
-				Body   string   `json:"body"`
-				Labels []string `json:"labels"`
-			}
-			if err := arguments(call.Arguments, &args); err != nil {
-				return "", err
-			}
+		run: taking(func(ctx context.Context, at target, args issueArguments, call tool.Call) (string, error) {
 			if args.Action == "create" {
 				if strings.TrimSpace(args.Title) == "" {
 					return "", fault.New(fault.Invalid, "an issue needs a title")
@@ -107,17 +106,13 @@ func (a *Adapter) issueTool() tool.Tool {
 				})
 			}
 			return "", fault.New(fault.Invalid, "%q is nothing this tool does; see its schema", args.Action)
-		},
+		}),
 	}
 }
 
 // setState closes or reopens an issue; of a pull request that is its author's business.
 func (a *Adapter) setState(ctx context.Context, at target, state string) error {
-	var i *sdk.Issue
-	err := a.call(ctx, "tool_read", reading, rate.Final, func(ctx context.Context) (err error) {
-		i, _, err = a.api.Issues.Get(ctx, at.Owner, at.Repo, at.Number)
-		return err
-	})
+	i, err := a.issue(ctx, at)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 	"reflect"
 )
 
-// arguments reads a call's arguments into v, whose fields are pointers where they may be missing. Unknown fields are
+// Arguments reads a call's arguments into v, whose fields are pointers where they may be missing. Unknown fields are
 // ignored: models add some. Numbers never pass through a float. The error is a sentence for the model.
-func arguments(raw json.RawMessage, v any) error {
+func Arguments(raw json.RawMessage, v any) error {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -33,8 +33,10 @@ func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "string"
-	case reflect.Int64:
+	case reflect.Int, reflect.Int64:
 		return "whole number"
+	case reflect.Bool:
+		return "boolean"
 	case reflect.Slice:
 		return "list"
 	}

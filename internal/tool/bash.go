@@ -55,7 +55,7 @@ func (b *Bash) Run(ctx context.Context, call Call) (Result, error) {
 		Command *string `json:"command"`
 		Timeout *int64  `json:"timeout"`
 	}
-	err := arguments(call.Arguments, &args)
+	err := Arguments(call.Arguments, &args)
 	if err == nil {
 		err = missing(field{"command", args.Command})
 	}

@@ -61,7 +61,7 @@ func (*Edit) Run(ctx context.Context, call Call) (Result, error) {
 		OldString *string `json:"old_string"`
 		NewString *string `json:"new_string"`
 	}
-	err := arguments(call.Arguments, &args)
+	err := Arguments(call.Arguments, &args)
 	if err == nil {
 		err = missing(field{"path", args.Path})
 	}

@@ -62,7 +62,7 @@ func (r *Read) Run(_ context.Context, call Call) (Result, error) {
 		Offset *int64  `json:"offset"`
 		Limit  *int64  `json:"limit"`
 	}
-	err := arguments(call.Arguments, &args)
+	err := Arguments(call.Arguments, &args)
 	if err == nil {
 		err = missing(field{"path", args.Path})
 	}

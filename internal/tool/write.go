@@ -35,7 +35,7 @@ func (*Write) Run(ctx context.Context, call Call) (Result, error) {
 		Path    *string `json:"path"`
 		Content *string `json:"content"`
 	}
-	err := arguments(call.Arguments, &args)
+	err := Arguments(call.Arguments, &args)
 	if err == nil {
 		err = missing(field{"path", args.Path}, field{"content", args.Content})
 	}
