@@ -19,11 +19,11 @@ var scenes = []scene{
 			h.world.platform.Again(h)
 		}
 		h.shows(want)
-		before := h.world.runs()
+		before := h.runs()
 		h.world.platform.Again(h)
 		_, second := h.ask("")
 		h.shows(want, second)
-		if got := h.world.runs(); got != before+1 {
+		if got := h.runs(); got != before+1 {
 			h.Errorf("%d runs after %d and one more message", got, before)
 		}
 	}},
@@ -39,21 +39,21 @@ var scenes = []scene{
 		h.shows(want)
 	}},
 	{"a stranger gets no run", func(h *stageHand) {
-		before := h.world.runs()
+		before := h.runs()
 		h.room.Say(h, adaptertest.Saying{By: adaptertest.Stranger, Mention: true, Text: "hello"})
 		h.room.Say(h, adaptertest.Saying{By: adaptertest.Stranger, Mention: true, Text: "hello again"})
 		told := 0
 		if h.world.platform.Features().TellsStrangers {
 			told = 1
 		}
-		if !h.world.within(settleTime, func() bool { return len(h.room.Seen(h)) == told && h.world.settled() }) {
+		if !h.comes(func() bool { return len(h.room.Seen(h)) == told }) {
 			h.Errorf("mikan shows %q", h.texts())
 		}
 		_, _ = h.ask("")
-		if !h.world.within(settleTime, func() bool { return len(h.room.Seen(h)) == told+1 && h.world.settled() }) {
+		if !h.comes(func() bool { return len(h.room.Seen(h)) == told+1 }) {
 			h.Errorf("mikan shows %q", h.texts())
 		}
-		if got := h.world.runs(); got != before+1 {
+		if got := h.runs(); got != before+1 {
 			h.Errorf("%d runs, want one more than %d", got, before)
 		}
 	}},
@@ -97,15 +97,15 @@ var scenes = []scene{
 		want := strings.Join(strings.Fields(longAnswer(h.world.platform.Features().Long)), " ")
 		whole := func() bool {
 			text := strings.Join(h.texts(), "\n\n")
-			return h.world.settled() && strings.Join(strings.Fields(text), " ") == want
+			return strings.Join(strings.Fields(text), " ") == want
 		}
-		if !h.world.within(settleTime, whole) {
+		if !h.comes(whole) {
 			h.Errorf("%d messages do not make up the answer", len(h.room.Seen(h)))
 		}
 	}},
 	{"nothing that the model says pings anybody", func(h *stageHand) {
 		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "please ping everybody"})
-		if !h.world.within(settleTime, func() bool { return len(h.room.Seen(h)) == 1 && h.world.settled() }) {
+		if !h.comes(func() bool { return len(h.room.Seen(h)) == 1 }) {
 			h.Fatalf("mikan shows %q", h.texts())
 		}
 		shown := h.room.Seen(h)[0]
@@ -128,13 +128,13 @@ var scenes = []scene{
 		h.shows("Nothing is running here.")
 	}},
 	{"help is answered without a run", func(h *stageHand) {
-		before := h.world.runs()
+		before := h.runs()
 		h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "/help"})
 		help := regexp.MustCompile(`stop.*ends what I am doing`)
-		if !h.world.within(settleTime, func() bool { t := h.texts(); return len(t) == 1 && help.MatchString(t[0]) && h.world.settled() }) {
+		if !h.comes(func() bool { t := h.texts(); return len(t) == 1 && help.MatchString(t[0]) }) {
 			h.Errorf("mikan shows %q", h.texts())
 		}
-		if h.world.runs() != before {
+		if h.runs() != before {
 			h.Error("there was a run")
 		}
 	}},
@@ -146,7 +146,7 @@ func (h *stageHand) inOrder(want []string) {
 	same := func() bool {
 		if h.world.platform.Features().Parallel {
 			got := h.texts()
-			return h.world.settled() && !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(got, w) })
+			return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(got, w) })
 		}
 		next := 0
 		for _, text := range h.texts() {
@@ -154,9 +154,9 @@ func (h *stageHand) inOrder(want []string) {
 				next++
 			}
 		}
-		return next == len(want) && h.world.settled()
+		return next == len(want)
 	}
-	if !h.world.within(settleTime, same) {
+	if !h.comes(same) {
 		h.Errorf("mikan shows %q, want %q in this order", h.texts(), want)
 	}
 }

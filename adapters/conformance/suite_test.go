@@ -2,17 +2,13 @@ package conformance_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geminixiang/mikan/adapters/adaptertest"
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
+	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
-
-// settleTime is more than any scene needs, lost replies and their deadlines included.
-const settleTime = 90 * time.Second
 
 // scene is one behaviour. Scenes of a platform share an installation and come one after the other, each in a room of its
 // own: faults concern the whole server.
@@ -39,9 +35,7 @@ func TestConformance(t *testing.T) {
 			for _, s := range scenes {
 				if !t.Run(s.name, func(t *testing.T) {
 					s.play(&stageHand{T: t, world: w, room: p.Room(t)})
-					if !w.within(settleTime, w.settled) {
-						t.Error("something is left open")
-					}
+					servicetest.Eventually(t, "everything is settled", w.Settled)
 				}) && testing.Short() {
 					break
 				}
@@ -101,10 +95,10 @@ func longAnswer(length int) string {
 // ask mentions mikan and returns the message's id and the answer that is expected.
 func (h *stageHand) ask(under string) (id, want string) {
 	h.Helper()
-	w, before := adaptertest.Word(), h.world.logged()
+	w, before := adaptertest.Word(), h.logged()
 	id = h.room.Say(h, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Under: under, Text: "say " + w})
 	// People do not say two things at once; a platform's connections carry events in parallel.
-	h.world.eventually("the message is taken in", func() bool { return h.world.logged() > before })
+	servicetest.Eventually(h, "the message is taken in", func() bool { return h.logged() > before })
 	return id, "re: " + w
 }
 
@@ -119,7 +113,5 @@ func (h *stageHand) texts() []string {
 // shows waits until mikan shows just these messages and nothing is left open.
 func (h *stageHand) shows(want ...string) {
 	h.Helper()
-	if !h.world.within(settleTime, func() bool { return slices.Equal(h.texts(), want) && h.world.settled() }) {
-		h.Errorf("mikan shows %q, want %q", h.texts(), want)
-	}
+	h.world.Shows(h, h.texts, want...)
 }
