@@ -13,6 +13,7 @@ type discord struct {
 	*discordtest.Server
 	guild  string
 	people map[Who]string
+	rooms  []string
 }
 
 // NewDiscord starts a local Discord with one guild.
@@ -55,22 +56,15 @@ func (d *discord) Features() Features { return Features{Long: 9_000} }
 func (d *discord) Again(testing.TB) { d.Redeliver() }
 
 func (d *discord) Disturb(_ testing.TB, how Fault, n int) {
-	f := discordtest.Fault{Method: http.MethodPost, Route: "/channels/{channel}/messages", Times: n}
-	switch how {
-	case LostReply:
-		f.Lost = discordtest.ReplyLost
-	case RateLimited:
-		f.Status, f.RetryAfter = http.StatusTooManyRequests, 1
-	case ServerError:
-		f.Status = http.StatusBadGateway
-	}
-	d.Fail(f)
+	d.disturb(http.MethodPost, "/channels/{channel}/messages", how, n)
 }
 
 func (d *discord) Violations() []string { return d.Server.Violations() }
 
 func (d *discord) Room(testing.TB) Room {
-	return &discordRoom{discord: d, id: d.AddChannel(d.guild, Word())}
+	r := &discordRoom{discord: d, id: d.AddChannel(d.guild, Word())}
+	d.rooms = append(d.rooms, r.id)
+	return r
 }
 
 type discordRoom struct {

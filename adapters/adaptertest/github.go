@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geminixiang/mikan/adapters/github/githubtest"
 	"github.com/geminixiang/mikan/internal/office"
@@ -68,16 +67,7 @@ func (g *github) Features() Features { return Features{Long: 130_000} }
 func (g *github) Again(testing.TB) { g.Redeliver(3) }
 
 func (g *github) Disturb(_ testing.TB, how Fault, n int) {
-	f := githubtest.Fault{Method: http.MethodPost, Route: "/comments", Times: n}
-	switch how {
-	case LostReply:
-		f.Kind = githubtest.LostReply
-	case RateLimited:
-		f.Kind, f.After = githubtest.Secondary, time.Second
-	case ServerError:
-		f.Kind, f.Status = githubtest.Failing, http.StatusBadGateway
-	}
-	g.Break(f)
+	g.disturb(http.MethodPost, "/comments", how, n)
 }
 
 func (g *github) Violations() []string {

@@ -37,6 +37,16 @@ type Platform interface {
 	Again(t testing.TB)
 	// Disturb has the next n calls that carry an answer fail in the given way.
 	Disturb(t testing.TB, how Fault, n int)
+	// DisturbAll has the next n calls of each method that shows, changes or removes a message fail in the given way.
+	DisturbAll(t testing.TB, how Fault, n int)
+	// Lose loses what is said meanwhile, in the way in which the platform loses events: nothing of it comes by itself.
+	Lose(t testing.TB, meanwhile func())
+	// Calm ends everything that Disturb and DisturbAll began.
+	Calm(t testing.TB)
+	// Strict has the server refuse what is beyond the platform's documented rates.
+	Strict(t testing.TB)
+	// Left lists what tells people that mikan is at work: statuses, open streams, signs on messages that wait.
+	Left(t testing.TB) []string
 	// Violations are rules of the platform's that mikan broke, a sentence each.
 	Violations() []string
 	// Features are those in which platforms differ.

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geminixiang/mikan/adapters/slack/slacktest"
 	"github.com/geminixiang/mikan/internal/office"
@@ -62,18 +61,7 @@ func (s *slack) Again(t testing.TB) {
 
 func (s *slack) Disturb(t testing.TB, how Fault, n int) {
 	t.Helper()
-	f := slacktest.Fault{Method: "chat.postMessage", Times: n}
-	switch how {
-	case LostReply:
-		f.Kind = slacktest.DropReply
-	case RateLimited:
-		f.Kind, f.RetryAfter = slacktest.TooMany, time.Second
-	case ServerError:
-		f.Kind = slacktest.ErrorCode
-	}
-	if err := s.Inject(f); err != nil {
-		t.Fatal(err)
-	}
+	s.disturb(t, "chat.postMessage", how, n)
 }
 
 func (s *slack) Violations() []string {
@@ -106,6 +94,11 @@ func (r *slackRoom) Say(t testing.TB, what Saying) string {
 		what.Text = r.slack.Mention() + " " + what.Text
 	}
 	said := slacktest.Saying{Channel: r.id, User: r.slack.people[what.By], Thread: what.Under, Text: what.Text}
+	for _, m := range r.slack.Messages(slacktest.Which{Channel: r.id}) {
+		if m.TS == what.Under && m.ThreadTS != "" {
+			said.Thread = m.ThreadTS // a reply has no thread of its own
+		}
+	}
 	if len(what.File) > 0 {
 		f, err := r.slack.CreateFile(slacktest.NewFile{User: said.User, Name: pictureName, Content: what.File})
 		if err != nil {

@@ -59,18 +59,7 @@ func (g *telegram) Features() Features {
 func (g *telegram) Again(testing.TB) { g.Redeliver(2) }
 
 // An answer is an edit of its placeholder: what cannot be listed can be edited twice.
-func (g *telegram) Disturb(_ testing.TB, how Fault, n int) {
-	f := telegramtest.Fault{Method: "editMessageText", Times: n}
-	switch how {
-	case LostReply:
-		f.Kind = telegramtest.LoseReply
-	case RateLimited:
-		f.Kind, f.RetryAfter = telegramtest.RateLimited, 1
-	case ServerError:
-		f.Kind = telegramtest.ServerError
-	}
-	g.Fail(f)
-}
+func (g *telegram) Disturb(_ testing.TB, how Fault, n int) { g.disturb("editMessageText", how, n) }
 
 func (g *telegram) Violations() []string { return nil } // the server fails the test by itself
 

@@ -251,6 +251,20 @@ func (s *Server) Fail(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
+// Mend ends all faults.
+func (s *Server) Mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// EnforceRates refuses calls beyond the rates from now on.
+func (s *Server) EnforceRates() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Rates = RatesEnforced
+}
+
 func (s *Server) fault(method, route string) Fault {
 	for _, f := range s.faults {
 		if f.Times > 0 && f.Method == method && f.Route == route {
