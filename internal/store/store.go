@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,7 @@ import (
 // Store is a pool of connections to one mikan database. It is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
+	full atomic.Bool // a write has found the database's disk full
 }
 
 // Connections of one process. A transaction is never open across a model, tool or platform call, so a few connections
@@ -66,9 +68,37 @@ func (s *Store) Close() { s.pool.Close() }
 // Pool gives tests and the operator's commands the connections themselves.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
-// Ping tells whether the database answers.
+// Ping tells whether the database answers, and, once it has had no room for something, whether it has some again: while
+// it has none, it still answers whoever only asks.
 func (s *Store) Ping(ctx context.Context) error {
-	return translate(s.pool.Ping(ctx))
+	if err := s.pool.Ping(ctx); err != nil || !s.full.Load() {
+		return translate(err)
+	}
+	// Pages of a temporary table take room on the disk, and go with the transaction.
+	_, err := s.pool.Exec(ctx, `
+		CREATE TEMPORARY TABLE room ON COMMIT DROP AS SELECT repeat(md5(n::text), 200) FROM generate_series(1, 16) n`)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && !isFull(err) {
+		err = nil // temporary tables are not allowed, perhaps; the next write will tell
+	}
+	if err == nil {
+		s.full.Store(false)
+	}
+	return translate(err)
+}
+
+// isFull tells an error of a database without room on its disk.
+func isFull(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "53100"
+}
+
+// written passes an outcome of a write on, and notes what it says about room.
+func (s *Store) written(err error) error {
+	if isFull(err) {
+		s.full.Store(true)
+	}
+	return err
 }
 
 // tx runs fn in one transaction. name is the fail point's: "<name>.commit.before" and "<name>.commit.after".
@@ -91,7 +121,7 @@ func (s *Store) txWith(ctx context.Context, options pgx.TxOptions, name string, 
 		return nil
 	})
 	if err != nil {
-		return translate(err)
+		return translate(s.written(err))
 	}
 	failpoint.Hit(name + ".commit.after")
 	return nil
@@ -104,7 +134,7 @@ func (s *Store) exec(ctx context.Context, name, sql string, args ...any) (pgconn
 	if err == nil {
 		failpoint.Hit(name + ".commit.after")
 	}
-	return tag, err
+	return tag, s.written(err)
 }
 
 // execRow is exec for a statement that returns a row.
@@ -114,7 +144,7 @@ func (s *Store) execRow(ctx context.Context, name, sql string, args []any, into 
 	if err == nil {
 		failpoint.Hit(name + ".commit.after")
 	}
-	return err
+	return s.written(err)
 }
 
 // lockSession serialises what concerns one session: claims, resets and forks. It is held to the transaction's end.
