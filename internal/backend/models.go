@@ -25,5 +25,7 @@ func Providers(c config.Config) *llm.Providers {
 		Anthropic:  llm.Endpoint{APIKey: c.Anthropic.APIKey.Reveal(), BaseURL: c.Anthropic.BaseURL},
 		OpenAI:     llm.Endpoint{APIKey: c.OpenAI.APIKey.Reveal(), BaseURL: c.OpenAI.BaseURL},
 		OpenRouter: llm.Endpoint{APIKey: c.OpenRouter.APIKey.Reveal(), BaseURL: c.OpenRouter.BaseURL},
+
+		IdleTimeout: c.Settings.ModelSilence,
 	})
 }

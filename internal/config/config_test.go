@@ -60,6 +60,7 @@ func TestDefaults(t *testing.T) {
 		"drain":         {c.Settings.Drain, 5 * time.Minute},
 		"retention":     {c.Settings.Retention, 30 * 24 * time.Hour},
 		"answer age":    {c.Settings.AnswerAge, 24 * time.Hour},
+		"silence":       {c.Settings.ModelSilence, 2 * time.Minute},
 		"platforms":     {len(c.Platforms()), 0},
 	} {
 		if pair[0] != pair[1] {
@@ -391,6 +392,7 @@ github: {triggers: [mention, follow_up], capabilities: [pr]}
 drain_seconds: 45
 answer_age_hours: 0.5
 retention_days: 90
+model_silence_seconds: 600
 `)
 	c := mustLoad(t, map[string]string{"MIKAN_CONFIG": path, "OPENAI_API_KEY": "k"})
 	s := c.Settings
@@ -413,6 +415,7 @@ retention_days: 90
 		"drain":        {s.Drain, 45 * time.Second},
 		"answer age":   {s.AnswerAge, 30 * time.Minute},
 		"retention":    {s.Retention, 90 * 24 * time.Hour},
+		"silence":      {s.ModelSilence, 10 * time.Minute},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
@@ -437,6 +440,7 @@ func TestBadSettingsAreRefusedByName(t *testing.T) {
 		"drain_seconds: 7200":             "drain_seconds",
 		"answer_age_hours: -1":            "answer_age_hours",
 		"retention_days: 0.5":             "retention_days",
+		"model_silence_seconds: 0":        "model_silence_seconds",
 		"admins: {matrix: [x]}":           "matrix",
 		"models: {gpt: {max_output: 1}}":  "gpt",
 		"github: {capabilities: [merge]}": "merge",

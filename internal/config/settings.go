@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/office"
 )
 
@@ -43,6 +44,10 @@ type Settings struct {
 	// Retention is retention_days: how long bookkeeping that has served its purpose is kept before it is pruned. What
 	// was said is never pruned. Default 30 days, at least one.
 	Retention time.Duration `yaml:"-"`
+	// ModelSilence is model_silence_seconds: how long a model may send nothing before its call is ended and made again.
+	// Default 2 minutes, 1 to 900 s. Hosted models send signs of life; one of your own may not while it reads a long
+	// prompt.
+	ModelSilence time.Duration `yaml:"-"`
 }
 
 // ModelOverride corrects or adds a model of the catalogue. Absent fields keep the catalogue's value.
@@ -194,12 +199,13 @@ type settingsFile struct {
 	DrainSeconds   *float64 `yaml:"drain_seconds"`
 	AnswerAgeHours *float64 `yaml:"answer_age_hours"`
 	RetentionDays  *float64 `yaml:"retention_days"`
+	ModelSilence   *float64 `yaml:"model_silence_seconds"`
 }
 
 // readSettings reads the file; an empty path gives the defaults. Names it does not know are refused, since a misspelt
 // setting that is silently ignored is found out too late.
 func readSettings(path string) (settingsFile, error) {
-	s := settingsFile{Settings: Settings{Drain: DefaultDrain, AnswerAge: DefaultAnswerAge, Retention: DefaultRetention}}
+	s := settingsFile{Settings: Settings{Drain: DefaultDrain, AnswerAge: DefaultAnswerAge, Retention: DefaultRetention, ModelSilence: llm.DefaultIdleTimeout}}
 	if path == "" {
 		return s, nil
 	}
@@ -220,6 +226,9 @@ func readSettings(path string) (settingsFile, error) {
 	}
 	if s.RetentionDays != nil {
 		s.Retention = time.Duration(*s.RetentionDays * float64(24*time.Hour))
+	}
+	if s.ModelSilence != nil {
+		s.Settings.ModelSilence = time.Duration(*s.ModelSilence * float64(time.Second))
 	}
 	return s, nil
 }
