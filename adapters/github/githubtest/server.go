@@ -165,13 +165,6 @@ func (s *Server) Break(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// Mend ends all faults.
-func (s *Server) Mend() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = nil
-}
-
 // Limit changes the rates that are enforced.
 func (s *Server) Limit(l Limits) {
 	s.mu.Lock()
@@ -447,6 +440,8 @@ func (f *Fault) apply(answer reply, now time.Time) reply {
 		return a
 	case Secondary, TooMany:
 		return secondary(f.Kind, seconds)
+	case Malformed:
+		return ok(object{"message": "half of this is sent"})
 	}
 	return answer
 }
