@@ -165,6 +165,13 @@ func (s *Server) Break(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
+// Mend ends all faults.
+func (s *Server) Mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
 // Limit changes the rates that are enforced.
 func (s *Server) Limit(l Limits) {
 	s.mu.Lock()
