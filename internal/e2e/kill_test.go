@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,27 +28,6 @@ func kills(t testing.TB) int {
 // talkative is a model that takes its time, so that a random moment is likely to fall into its answer.
 func talkative() llmtest.Script {
 	return llmtest.Echo(llmtest.EchoOptions{Between: 40 * time.Millisecond})
-}
-
-// unreliable is talkative, but for one call in seven: it is overloaded, limits the rate, or loses the connection in the
-// middle of its answer.
-func unreliable() llmtest.Script {
-	talk := talkative()
-	return func(r llmtest.Request) llmtest.Reply {
-		switch r.Number % 21 {
-		case 5:
-			return llmtest.Fail(529, "overloaded_error", "overloaded")
-		case 12:
-			reply := llmtest.Fail(429, "rate_limit_error", "slow down")
-			reply.Header = http.Header{"Retry-After": {"1"}}
-			return reply
-		case 19:
-			reply := talk(r)
-			reply.Ending = llmtest.EndCut
-			return reply
-		}
-		return talk(r)
-	}
 }
 
 // traffic keeps conversations busy until it is told to stop.
@@ -128,74 +105,6 @@ func (tr *traffic) progress(t testing.TB) {
 		}
 		return nil
 	})
-}
-
-func TestKillsOfSeparateProcessesLoseAndRepeatNothing(t *testing.T) {
-	t.Parallel()
-	w := bareWorld(t, unreliable())
-	random := e2etest.Moments(t)
-	servers := w.OwnStack()
-	w.Migrate()
-	workers := []*e2etest.Process{w.Worker(), w.Worker()}
-	gateways := []*e2etest.Process{w.Gateway(), w.Gateway()}
-	tr := w.converse(3)
-	began := time.Now()
-	for n := range kills(t) {
-		time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second)))) // a random moment
-		killed := time.Now()
-		what := []string{"worker", "worker", "gateway", "temporal", "postgres", "both workers", "freeze"}[random.IntN(7)]
-		which := random.IntN(2)
-		switch what {
-		case "worker":
-			workers[which].Kill()
-			workers[which] = w.LaunchWorker()
-		case "both workers":
-			for i := range workers {
-				workers[i].Kill()
-			}
-			for i := range workers {
-				workers[i] = w.LaunchWorker()
-			}
-		case "gateway":
-			gateways[which].Kill()
-			gateways[which] = w.Gateway()
-		case "freeze": // for less or more than its heartbeats may stay away
-			workers[which].Signal(syscall.SIGSTOP)
-			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
-			workers[which].Signal(syscall.SIGCONT)
-		default:
-			e2etest.KillServer(t, servers, what)
-		}
-		// A process that finds no database at its start says so and ends: whoever runs it starts it again.
-		for i := range workers {
-			if !workers[i].Alive() {
-				workers[i] = w.LaunchWorker()
-			}
-		}
-		tr.progress(t)
-		e2etest.Took(t, fmt.Sprintf("kill %d: %s, next answer", n+1, what), killed)
-	}
-	tr.end()
-	w.Revive(workers, gateways)
-	w.Settled()
-	e2etest.Took(t, "all settled", began)
-	w.WellFormed()
-	w.RanOnce("marks")
-}
-
-// revive starts what has ended, so that everything left can settle.
-func (w *world) Revive(workers, gateways []*e2etest.Process) {
-	w.T.Helper()
-	for i := range workers {
-		if !workers[i].Alive() {
-			workers[i] = w.Worker()
-		}
-	}
-	for i := range gateways {
-		if !gateways[i].Alive() {
-			gateways[i] = w.Gateway()
-		}
-	}
 }
 
 func TestKillsOfDevLoseAndRepeatNothing(t *testing.T) {
