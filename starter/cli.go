@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/geminixiang/mikan/adapters/platforms"
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
@@ -74,4 +76,32 @@ func printJSON(w io.Writer, value any) error {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
 	return nil
+}
+
+// output is what a command found: the value that --json prints, and how people read it.
+type output struct {
+	value  any
+	people func(io.Writer) error
+}
+
+// query makes cmd a command that opens the database, runs, and prints what it found, as JSON with --json. What can be
+// refused without the database is refused in cmd's PreRunE.
+func (c *cli) query(cmd *cobra.Command, run func(ctx context.Context, s *store.Store, args []string) (output, error)) *cobra.Command {
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := c.store(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		found, err := run(cmd.Context(), s, args)
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return printJSON(cmd.OutOrStdout(), found.value)
+		}
+		return found.people(cmd.OutOrStdout())
+	}
+	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -93,40 +94,32 @@ func (c *cli) memoryShowCommand() *cobra.Command {
 func (c *cli) memoryLogCommand() *cobra.Command {
 	var key string
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "List an office's captures, newest first: the message, the probability, the lines, and why not",
 		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if key == "" {
 				return usageError{errors.New("--office is required; mikan office list shows the keys")}
 			}
 			if err := atLeastOne("limit", limit); err != nil {
 				return err
 			}
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			if _, err := s.Office(cmd.Context(), key); err != nil {
-				return err
-			}
-			captures, err := s.Captures(cmd.Context(), key, limit)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), append([]store.Capture{}, captures...))
-			}
-			return printCaptures(cmd.OutOrStdout(), captures)
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&key, "office", "", "the office (its key)")
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, _ []string) (output, error) {
+		if _, err := s.Office(ctx, key); err != nil {
+			return output{}, err
+		}
+		captures, err := s.Captures(ctx, key, limit)
+		if err != nil {
+			return output{}, err
+		}
+		return output{append([]store.Capture{}, captures...), func(out io.Writer) error { return printCaptures(out, captures) }}, nil
+	})
 }
 
 func printCaptures(out io.Writer, captures []store.Capture) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,39 +28,30 @@ func (c *cli) officeCommand() *cobra.Command {
 
 func (c *cli) officeListCommand() *cobra.Command {
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List offices, newest first",
-		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := atLeastOne("limit", limit); err != nil {
-				return err
-			}
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			offices, err := s.Offices(cmd.Context(), limit)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), append([]store.Office{}, offices...))
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(w, "OFFICE\tPLATFORM\tCONVERSATION\tAUDIENCE\tSINCE\tNAME")
-			for _, o := range offices {
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.Key, o.Platform, text.VisibleLine(o.ConversationID), o.Audience,
-					o.CreatedAt.Local().Format(time.DateTime), text.VisibleLine(o.Name))
-			}
-			return w.Flush()
-		},
+		Use:     "list",
+		Short:   "List offices, newest first",
+		Args:    arguments(0, 0),
+		PreRunE: func(*cobra.Command, []string) error { return atLeastOne("limit", limit) },
 	}
 	cmd.Flags().IntVar(&limit, "limit", 100, "how many")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, _ []string) (output, error) {
+		offices, err := s.Offices(ctx, limit)
+		if err != nil {
+			return output{}, err
+		}
+		return output{append([]store.Office{}, offices...), func(out io.Writer) error { return printOffices(out, offices) }}, nil
+	})
+}
+
+func printOffices(out io.Writer, offices []store.Office) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "OFFICE\tPLATFORM\tCONVERSATION\tAUDIENCE\tSINCE\tNAME")
+	for _, o := range offices {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.Key, o.Platform, text.VisibleLine(o.ConversationID), o.Audience,
+			o.CreatedAt.Local().Format(time.DateTime), text.VisibleLine(o.Name))
+	}
+	return w.Flush()
 }
 
 // shownOffice is what `office show --json` prints.
@@ -76,49 +68,36 @@ const openShown = 1000
 
 func (c *cli) officeShowCommand() *cobra.Command {
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "show KEY",
-		Short: "Show an office with its settings, sessions and open runs",
-		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := atLeastOne("limit", limit); err != nil {
-				return err
-			}
-			ctx := cmd.Context()
-			s, err := c.store(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			var shown shownOffice
-			if shown.Office, err = s.Office(ctx, args[0]); err != nil {
-				return err
-			}
-			if shown.Settings, err = s.Settings(ctx, shown.Office.Key); err != nil {
-				return err
-			}
-			if shown.Installation, err = s.Settings(ctx, store.Installation); err != nil {
-				return err
-			}
-			sessions, err := s.SessionSummaries(ctx, shown.Office.Key, limit, 0)
-			if err != nil {
-				return err
-			}
-			runs, err := s.Runs(ctx, store.RunFilter{OfficeKey: shown.Office.Key, State: store.Running, Limit: openShown})
-			if err != nil {
-				return err
-			}
-			shown.Sessions, shown.OpenRuns = append([]store.SessionSummary{}, sessions...), append([]store.Run{}, runs...)
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), shown)
-			}
-			return printOffice(cmd.OutOrStdout(), shown)
-		},
+		Use:     "show KEY",
+		Short:   "Show an office with its settings, sessions and open runs",
+		Args:    arguments(1, 1),
+		PreRunE: func(*cobra.Command, []string) error { return atLeastOne("limit", limit) },
 	}
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many sessions")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, args []string) (output, error) {
+		shown, err := showOffice(ctx, s, args[0], limit)
+		return output{shown, func(out io.Writer) error { return printOffice(out, shown) }}, err
+	})
+}
+
+func showOffice(ctx context.Context, s *store.Store, key string, limit int) (shown shownOffice, err error) {
+	if shown.Office, err = s.Office(ctx, key); err != nil {
+		return shown, err
+	}
+	if shown.Settings, err = s.Settings(ctx, shown.Office.Key); err != nil {
+		return shown, err
+	}
+	if shown.Installation, err = s.Settings(ctx, store.Installation); err != nil {
+		return shown, err
+	}
+	sessions, err := s.SessionSummaries(ctx, shown.Office.Key, limit, 0)
+	if err != nil {
+		return shown, err
+	}
+	runs, err := s.Runs(ctx, store.RunFilter{OfficeKey: shown.Office.Key, State: store.Running, Limit: openShown})
+	shown.Sessions, shown.OpenRuns = append([]store.SessionSummary{}, sessions...), append([]store.Run{}, runs...)
+	return shown, err
 }
 
 func printOffice(out io.Writer, shown shownOffice) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 
 func (c *cli) pruneCommand() *cobra.Command {
 	age := ageFlag(config.DefaultRetention)
-	var dry, asJSON bool
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Delete bookkeeping that has served its purpose",
@@ -24,33 +25,26 @@ func (c *cli) pruneCommand() *cobra.Command {
 ended, captures that wrote nothing, expired links. Sessions, the chat log, runs and what memory was captured from are
 never deleted. Every process does the same by itself once a day, with the retention_days of its configuration.`,
 		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if time.Duration(age) < config.LeastRetention {
 				return usageError{fmt.Errorf("--older-than must be at least 1d; what is younger may still be needed")}
 			}
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			prune := s.Prune
-			if dry {
-				prune = s.Prunable
-			}
-			pruned, err := prune(cmd.Context(), time.Duration(age))
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), pruned)
-			}
-			return printPruned(cmd.OutOrStdout(), pruned)
+			return nil
 		},
 	}
 	cmd.Flags().Var(&age, "older-than", "how long it must have served its purpose: days, or hours and minutes (90d, 36h)")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would be deleted")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, _ []string) (output, error) {
+		prune := s.Prune
+		if dry {
+			prune = s.Prunable
+		}
+		pruned, err := prune(ctx, time.Duration(age))
+		if err != nil {
+			return output{}, err
+		}
+		return output{pruned, func(out io.Writer) error { return printPruned(out, pruned) }}, nil
+	})
 }
 
 func printPruned(out io.Writer, pruned []store.Pruned) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -17,35 +18,25 @@ func (c *cli) runCommand() *cobra.Command {
 
 func (c *cli) runListCommand() *cobra.Command {
 	var filter store.RunFilter
-	var open, asJSON bool
+	var open bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
 		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			if open {
-				filter.State = store.Running
-			}
-			runs, err := s.Runs(cmd.Context(), filter)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), append([]store.Run{}, runs...))
-			}
-			return printRuns(cmd.OutOrStdout(), runs)
-		},
 	}
 	cmd.Flags().StringVar(&filter.OfficeKey, "office", "", "only runs of this office (its key)")
 	cmd.Flags().IntVar(&filter.Limit, "limit", 50, "how many")
 	cmd.Flags().BoolVar(&open, "open", false, "only runs that have not ended")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, _ []string) (output, error) {
+		if open {
+			filter.State = store.Running
+		}
+		runs, err := s.Runs(ctx, filter)
+		if err != nil {
+			return output{}, err
+		}
+		return output{append([]store.Run{}, runs...), func(out io.Writer) error { return printRuns(out, runs) }}, nil
+	})
 }
 
 func printRuns(out io.Writer, runs []store.Run) error {
@@ -77,37 +68,26 @@ func tookOf(r store.Run) string {
 }
 
 func (c *cli) runShowCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show one run with its entries and what it said",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			r, err := s.Run(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			entries, err := s.RunEntries(cmd.Context(), r)
-			if err != nil {
-				return err
-			}
-			said, err := s.RunDeliveries(cmd.Context(), r.ID)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"run": r, "entries": entries, "deliveries": said})
-			}
-			return printRun(cmd.OutOrStdout(), r, entries, said)
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, args []string) (output, error) {
+		r, err := s.Run(ctx, args[0])
+		if err != nil {
+			return output{}, err
+		}
+		entries, err := s.RunEntries(ctx, r)
+		if err != nil {
+			return output{}, err
+		}
+		said, err := s.RunDeliveries(ctx, r.ID)
+		if err != nil {
+			return output{}, err
+		}
+		return output{map[string]any{"run": r, "entries": entries, "deliveries": said}, func(out io.Writer) error { return printRun(out, r, entries, said) }}, nil
+	})
 }
 
 func printRun(out io.Writer, r store.Run, entries []store.Entry, said []store.Delivery) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -43,39 +44,28 @@ func showSchedule(s store.Schedule) shownSchedule {
 
 func (c *cli) scheduleListCommand() *cobra.Command {
 	var office string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List scheduled tasks, oldest first",
 		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			if office != "" {
-				if _, err := s.Office(cmd.Context(), office); err != nil {
-					return err
-				}
-			}
-			all, err := s.Schedules(cmd.Context(), office)
-			if err != nil {
-				return err
-			}
-			shown := make([]shownSchedule, len(all))
-			for i, one := range all {
-				shown[i] = showSchedule(one)
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), shown)
-			}
-			return printSchedules(cmd.OutOrStdout(), shown)
-		},
 	}
 	cmd.Flags().StringVar(&office, "office", "", "only those of this office (its key)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, _ []string) (output, error) {
+		if office != "" {
+			if _, err := s.Office(ctx, office); err != nil {
+				return output{}, err
+			}
+		}
+		all, err := s.Schedules(ctx, office)
+		if err != nil {
+			return output{}, err
+		}
+		shown := make([]shownSchedule, len(all))
+		for i, one := range all {
+			shown[i] = showSchedule(one)
+		}
+		return output{shown, func(out io.Writer) error { return printSchedules(out, shown) }}, nil
+	})
 }
 
 func printSchedules(out io.Writer, shown []shownSchedule) error {
@@ -99,59 +89,41 @@ func when(s store.Schedule) string {
 }
 
 func (c *cli) scheduleShowCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show SCHEDULE",
 		Short: "Show a scheduled task with its text",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			found, err := s.Schedule(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			shown := showSchedule(found)
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), shown)
-			}
-			if err := printSchedules(cmd.OutOrStdout(), []shownSchedule{shown}); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", text.Visible(found.Text))
-			return err
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, args []string) (output, error) {
+		found, err := s.Schedule(ctx, args[0])
+		if err != nil {
+			return output{}, err
+		}
+		shown := showSchedule(found)
+		return output{shown, func(out io.Writer) error {
+			if err := printSchedules(out, []shownSchedule{shown}); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(out, "\n%s\n", text.Visible(found.Text))
+			return err
+		}}, nil
+	})
 }
 
 func (c *cli) scheduleStateCommand(word, short string, state store.ScheduleState) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   word + " SCHEDULE",
 		Short: short,
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			changed, err := s.SetScheduleState(cmd.Context(), args[0], state)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), showSchedule(changed))
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is %s; a running worker tells Temporal within seconds\n", changed.ID, changed.State)
-			return err
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, args []string) (output, error) {
+		changed, err := s.SetScheduleState(ctx, args[0], state)
+		if err != nil {
+			return output{}, err
+		}
+		return output{showSchedule(changed), func(out io.Writer) error {
+			_, err := fmt.Fprintf(out, "%s is %s; a running worker tells Temporal within seconds\n", changed.ID, changed.State)
+			return err
+		}}, nil
+	})
 }

@@ -29,39 +29,26 @@ const sessionNamed = "SESSION is an id, a prefix of one of at least 8 characters
 func (c *cli) sessionListCommand() *cobra.Command {
 	var office string
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List sessions, newest activity first, each with its forks below it",
-		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := atLeastOne("limit", limit); err != nil {
-				return err
-			}
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			if office != "" {
-				if _, err := s.Office(cmd.Context(), office); err != nil {
-					return err
-				}
-			}
-			sessions, err := s.SessionSummaries(cmd.Context(), office, limit, 0)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), append([]store.SessionSummary{}, sessions...))
-			}
-			return printSessions(cmd.OutOrStdout(), sessions)
-		},
+		Use:     "list",
+		Short:   "List sessions, newest activity first, each with its forks below it",
+		Args:    arguments(0, 0),
+		PreRunE: func(*cobra.Command, []string) error { return atLeastOne("limit", limit) },
 	}
 	cmd.Flags().StringVar(&office, "office", "", "only sessions of this office (its key)")
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, _ []string) (output, error) {
+		if office != "" {
+			if _, err := s.Office(ctx, office); err != nil {
+				return output{}, err
+			}
+		}
+		sessions, err := s.SessionSummaries(ctx, office, limit, 0)
+		if err != nil {
+			return output{}, err
+		}
+		return output{append([]store.SessionSummary{}, sessions...), func(out io.Writer) error { return printSessions(out, sessions) }}, nil
+	})
 }
 
 // atLeastOne refuses a number of things that is none.
@@ -154,39 +141,26 @@ func (c *cli) sessionShowCommand() *cobra.Command {
 	var office string
 	var after int64
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "show SESSION",
-		Short: "Show a session with its usage, forks and entries; " + sessionNamed,
-		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := atLeastOne("limit", limit); err != nil {
-				return err
-			}
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			found, err := findSession(cmd.Context(), s, office, args[0])
-			if err != nil {
-				return err
-			}
-			shown, err := showSession(cmd.Context(), s, found.ID, after, limit)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), shown)
-			}
-			return printSession(cmd.OutOrStdout(), shown)
-		},
+		Use:     "show SESSION",
+		Short:   "Show a session with its usage, forks and entries; " + sessionNamed,
+		Args:    arguments(1, 1),
+		PreRunE: func(*cobra.Command, []string) error { return atLeastOne("limit", limit) },
 	}
 	cmd.Flags().StringVar(&office, "office", "", "the office (its key) that a session key belongs to")
 	cmd.Flags().Int64Var(&after, "after", 0, "skip entries up to this position")
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many entries")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, args []string) (output, error) {
+		found, err := findSession(ctx, s, office, args[0])
+		if err != nil {
+			return output{}, err
+		}
+		shown, err := showSession(ctx, s, found.ID, after, limit)
+		if err != nil {
+			return output{}, err
+		}
+		return output{shown, func(out io.Writer) error { return printSession(out, shown) }}, nil
+	})
 }
 
 func showSession(ctx context.Context, s *store.Store, id string, after int64, limit int) (shownSession, error) {
@@ -298,35 +272,26 @@ func (c *cli) sessionLinkCommand() *cobra.Command {
 
 func (c *cli) sessionRevokeCommand() *cobra.Command {
 	var office string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "revoke SESSION",
 		Short: "End all links to a session; " + sessionNamed,
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := c.store(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			found, err := findSession(cmd.Context(), s, office, args[0])
-			if err != nil {
-				return err
-			}
-			revoked, err := s.RevokeLinks(cmd.Context(), found.ID)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"session_id": found.ID, "revoked": revoked})
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ended %d links to %s\n", revoked, found.ID)
-			return err
-		},
 	}
 	cmd.Flags().StringVar(&office, "office", "", "the office (its key) that a session key belongs to")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.query(cmd, func(ctx context.Context, s *store.Store, args []string) (output, error) {
+		found, err := findSession(ctx, s, office, args[0])
+		if err != nil {
+			return output{}, err
+		}
+		revoked, err := s.RevokeLinks(ctx, found.ID)
+		if err != nil {
+			return output{}, err
+		}
+		return output{map[string]any{"session_id": found.ID, "revoked": revoked}, func(out io.Writer) error {
+			_, err := fmt.Fprintf(out, "ended %d links to %s\n", revoked, found.ID)
+			return err
+		}}, nil
+	})
 }
 
 // shortestPrefix of a session id that names it.
