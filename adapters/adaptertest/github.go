@@ -67,7 +67,7 @@ func (g *github) Features() Features { return Features{Long: 130_000} }
 func (g *github) Again(testing.TB) { g.Redeliver(3) }
 
 func (g *github) Disturb(_ testing.TB, how Fault, n int) {
-	g.disturb(http.MethodPost, "/comments", how, n)
+	g.disturb(http.MethodPost, "{number}/comments", how, n) // and no reactions to comments
 }
 
 func (g *github) Violations() []string {
