@@ -26,24 +26,54 @@ const callTimeout = 5 * time.Second
 type Dispatcher struct {
 	Client client.Client
 	Queue  string
+	Begins Begins
 }
 
+// Begins tells where the executions that a process starts begin.
+type Begins string
+
+// The places. Temporal's eager start does not look at versions: where workers are versioned, executions begin anywhere.
+const (
+	BeginAnywhere Begins = ""
+	BeginHere     Begins = "here" // if this process has a worker with room
+)
+
 // Wake starts the workflow of a session, or signals the one that is open. It carries no content and may be repeated.
+//
+// Most sessions are idle when a message comes. A plain start of those spares the server a signal, and where a worker
+// runs in this process the first task of the execution comes back with the start's own answer.
 func (d *Dispatcher) Wake(ctx context.Context, officeKey, sessionKey string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	options, in := d.startOptions(officeKey, sessionKey), run.Input{OfficeKey: officeKey, SessionKey: sessionKey}
 	failpoint.Hit("wake.before")
-	// Never a WorkflowExecutionTimeout: it would span the whole chain of a session's runs.
-	_, err := d.Client.SignalWithStartWorkflow(ctx, run.WorkflowID(officeKey, sessionKey), run.WakeSignal, nil, client.StartWorkflowOptions{
-		TaskQueue:             d.Queue,
-		WorkflowTaskTimeout:   workflowTaskTimeout,
-		TypedSearchAttributes: startAttributes(officeKey, sessionKey),
-		Memo:                  run.Memo(officeKey, sessionKey),
-		StaticSummary:         "session " + sessionKey,
-		Priority:              temporal.Priority{FairnessKey: officeKey},
-	}, run.WorkflowType, run.Input{OfficeKey: officeKey, SessionKey: sessionKey})
+	_, err := d.Client.ExecuteWorkflow(ctx, options, run.WorkflowType, in)
 	failpoint.Hit("wake.after")
+	if !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return translate(err)
+	}
+	// It may end before the signal comes: then the signal starts the next one.
+	options.EnableEagerStart = false
+	failpoint.Hit("wake_signal.before")
+	_, err = d.Client.SignalWithStartWorkflow(ctx, options.ID, run.WakeSignal, nil, options, run.WorkflowType, in)
+	failpoint.Hit("wake_signal.after")
 	return translate(err)
+}
+
+// startOptions are those of every execution that is not begun by another one. Never a WorkflowExecutionTimeout: it would
+// span the whole chain of a session's runs.
+func (d *Dispatcher) startOptions(officeKey, sessionKey string) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:                                       run.WorkflowID(officeKey, sessionKey),
+		TaskQueue:                                d.Queue,
+		WorkflowTaskTimeout:                      workflowTaskTimeout,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		EnableEagerStart:                         d.Begins == BeginHere,
+		TypedSearchAttributes:                    startAttributes(officeKey, sessionKey),
+		Memo:                                     run.Memo(officeKey, sessionKey),
+		StaticSummary:                            "session " + sessionKey,
+		Priority:                                 temporal.Priority{FairnessKey: officeKey},
+	}
 }
 
 // startAttributes are what nearly every execution turns out to be: then its workflow need not set them. One that is

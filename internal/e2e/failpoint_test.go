@@ -83,9 +83,10 @@ func (w *world) dieAt(point string) bool {
 		func() { died = w.failAndRetry(armed) || died },
 		// A message that Temporal never heard of: an armed worker finds it.
 		func() { w.line("MIKAN_FAILPOINT=wake.before", "unheard"); w.taken() },
+		func() { died = w.sayBehindAHang(armed) || died },
 	}
 	// The acts that the point's name suggests come first; most points lie in the first.
-	for prefix, act := range map[string]int{"file.": 1, "platform.delete": 2, "cancel.": 3, "empty_queue.": 3, "reset.": 4, "link.": 6, "compact.": 7, "summary.": 7, "retry.": 8, "note.": 8, "woken.": 9} {
+	for prefix, act := range map[string]int{"file.": 1, "platform.delete": 2, "cancel.": 3, "empty_queue.": 3, "reset.": 4, "link.": 6, "compact.": 7, "summary.": 7, "retry.": 8, "note.": 8, "woken.": 9, "wake_signal.": 10} {
 		if strings.HasPrefix(point, prefix) {
 			acts = append([]func(){acts[act]}, acts...)
 		}
@@ -145,6 +146,36 @@ func (w *world) line(armed, text string) bool {
 
 // hangAnd says a control word while a model call hangs.
 func (w *world) hangAnd(armed, word string) bool {
+	hanging := w.hang(armed)
+	died := w.line(armed, word)
+	if died || w.openStreams() > 0 {
+		w.line("MIKAN_FAILPOINT=", "stop")
+	}
+	return <-hanging || died
+}
+
+// sayBehindAHang says something for the next run while a model call hangs, and ends the call once it is taken in.
+func (w *world) sayBehindAHang(armed string) bool {
+	hanging, waiting := w.hang(armed), make(chan bool, 1)
+	go func() { waiting <- w.line(armed, "next") }()
+	db := w.DB()
+	e2etest.Eventually(w.T, "the message is taken in", func(ctx context.Context) error {
+		if w.openStreams() == 0 {
+			return nil
+		}
+		waits, err := e2etest.Rows(ctx, db, `SELECT message_id FROM inbox`)
+		if err == nil && len(waits) == 0 {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	w.line("MIKAN_FAILPOINT=", "stop")
+	died := <-waiting
+	return <-hanging || died
+}
+
+// hang has a model call hang; the result tells whether its gateway has died.
+func (w *world) hang(armed string) <-chan bool {
 	hanging := make(chan bool, 1)
 	go func() { hanging <- w.line(armed, "hang") }()
 	db := w.DB()
@@ -163,9 +194,5 @@ func (w *world) hangAnd(armed, word string) bool {
 		}
 		return errors.New("not yet")
 	})
-	died := w.line(armed, word)
-	if died || w.openStreams() > 0 {
-		w.line("MIKAN_FAILPOINT=", "stop")
-	}
-	return <-hanging || died
+	return hanging
 }
