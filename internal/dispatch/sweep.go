@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ const (
 	unservedEvery  = 10 * time.Second
 	unservedAfter  = time.Minute // then no other process has a token for the row's platform, either
 	rowWithin      = time.Minute // how long one word or decision may keep the others waiting
+	// carriedWithin is how long a word waits for a process that died at it: longer than a lookup behind an earlier attempt.
+	carriedWithin = 30 * time.Second
 
 	pruneLook  = 10 * time.Minute // how often a process looks whether it is its turn
 	pruneEvery = 24 * time.Hour   // how often one of them prunes
@@ -126,12 +129,27 @@ func (s *Sweeper) carryOut(ctx context.Context) error {
 		s.controlled = controls[batch-1].ID
 	}
 	for _, row := range controls {
-		s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
-		within, done := context.WithTimeout(ctx, rowWithin)
-		s.report("control", s.Carrier.CarryOut(within, row))
-		done()
+		s.report("control", s.carry(ctx, row))
 	}
 	return nil
+}
+
+// carry carries out one word, unless another process is at one of the same conversation. A word says something, and
+// whether it was said before can be looked up only when an earlier attempt's time is over: two processes that began again
+// and again would overtake each other for ever.
+func (s *Sweeper) carry(ctx context.Context, row store.InboxRow) error {
+	lease, holder := "control/"+row.OfficeKey, rand.Text()
+	_, mine, err := s.Store.TakeLease(ctx, lease, holder, carriedWithin)
+	if err != nil || !mine {
+		return err
+	}
+	s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
+	within, done := context.WithTimeout(ctx, rowWithin)
+	defer done()
+	err = s.Carrier.CarryOut(within, row)
+	dropped, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepEvery)
+	defer cancel()
+	return errors.Join(err, s.Store.DropLease(dropped, lease, holder))
 }
 
 // decide decides about rows that nobody decided about.

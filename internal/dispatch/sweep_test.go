@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -89,6 +90,49 @@ func TestADecisionThatHangsHoldsUpNoWord(t *testing.T) {
 	}
 	if len(deciding) != 0 {
 		t.Error("the decision did not hang")
+	}
+}
+
+// halted is a carrier that goes on when it is told to.
+type halted struct {
+	begun    chan store.InboxRow
+	released chan struct{}
+}
+
+func (h halted) CarryOut(ctx context.Context, row store.InboxRow) error {
+	h.begun <- row
+	select {
+	case <-h.released:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+func TestAWordIsCarriedOutByOneProcessAtATime(t *testing.T) {
+	t.Parallel()
+	slow := halted{begun: make(chan store.InboxRow, 10), released: make(chan struct{})}
+	first, exec := newSweeper(t, slow, make(hung))
+	carried := make(carrier)
+	second := &dispatch.Sweeper{
+		Store: first.Store, Carrier: carried, Decider: make(hung), Platforms: first.Platforms, Retention: time.Hour, Metrics: first.Metrics, Log: first.Log,
+	}
+	const word = `INSERT INTO inbox (office_key, session_key, kind, state, trigger, word, message_id, received_at) VALUES ('%s', 'C1', 'control', 'waiting', 'command', 'stop', '%s', now() - interval '1 minute')`
+	exec(`INSERT INTO offices (key, platform, conversation_id, audience) VALUES ('p', 'slack', 'C2', 'shared')`)
+	exec(fmt.Sprintf(word, "o", "one"))
+	sweep(t, first)
+	<-slow.begun
+	exec(fmt.Sprintf(word, "p", "two"))
+	sweep(t, second)
+	// It comes to the second word after the first, which it has left alone.
+	if row := <-carried; row.MessageID != "two" {
+		t.Errorf("carried out %+v, at which another process is", row)
+	}
+	exec(`DELETE FROM inbox WHERE message_id = 'two'`)
+	close(slow.released)
+	for row := range carried { // the first word is not done, and nobody's any more
+		if row.MessageID == "one" {
+			break
+		}
 	}
 }
 
