@@ -10,6 +10,9 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 )
 
+// signWithin bounds how long the sign that a message waits may be on its way.
+const signWithin = 10 * time.Second
+
 // acknowledge shows at once that a message was received, and that it waits where something is ahead of it. It runs
 // beside the caller and is dropped when it fails: a sign is worth no delay.
 func (d *Delivery) acknowledge(ctx context.Context, row store.InboxRow) {
@@ -22,7 +25,7 @@ func (d *Delivery) acknowledge(ctx context.Context, row store.InboxRow) {
 	if waiting == WaitingUnsaid && !marks {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signWithin)
 	go func() {
 		defer cancel()
 		m := outgoingTo(p, row)
@@ -106,11 +109,33 @@ func (d *Delivery) rest(ctx context.Context, p place, r store.Run) {
 			}
 		}
 		if marks && r.Marked {
-			if err := marker.Unmark(ctx, m, MarkQueued); err != nil {
+			if err := d.takeOff(ctx, marker, m, r); err != nil {
 				d.Log.Debug("a sign was not taken off", "run", r.ID, "code", fault.CodeOf(err))
 			}
 		}
 	}()
+}
+
+func (d *Delivery) takeOff(ctx context.Context, marker Marker, m Outgoing, r store.Run) error {
+	if err := marker.Unmark(ctx, m, MarkQueued); err != nil {
+		return err
+	}
+	return d.Store.TakenOff(ctx, r.ID, signWithin)
+}
+
+// TakeOff takes the sign that it waited off the message of a run that has ended: whoever ended the run may have died, or
+// the platform's rate was used up.
+func (d *Delivery) TakeOff(ctx context.Context, r store.Run) error {
+	p, err := d.place(ctx, r.OfficeKey)
+	if err != nil {
+		return err
+	}
+	p.cause = r.TriggerMessageID
+	marker, marks := p.outbound.(Marker)
+	if !marks || p.outbound.Capabilities(p.address).Waiting != WaitingMarked {
+		return d.Store.TakenOff(ctx, r.ID, 0)
+	}
+	return d.takeOff(ctx, marker, outgoing(p, answerDelivery(r, store.AnswerDelivery, 0, "")), r)
 }
 
 // presenceEvery is how often a platform is told that a run still goes on: Discord's typing ends after 10 s.
@@ -131,7 +156,7 @@ func (d *Delivery) Accompany(ctx context.Context, r store.Run, doing string) {
 	go func() {
 		m := outgoing(p, answerDelivery(r, store.AnswerDelivery, 0, ""))
 		if marks && r.Marked {
-			_ = marker.Unmark(ctx, m, MarkQueued) // the end of the run takes it off, too
+			_ = d.takeOff(ctx, marker, m, r) // if not, the end of the run does
 		}
 		for present {
 			if err := presence.Working(ctx, m, doing); err != nil && ctx.Err() == nil {

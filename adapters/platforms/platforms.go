@@ -55,7 +55,7 @@ func New(b *backend.Backend, metrics *telemetry.Metrics) (*Platforms, error) {
 		}
 	}
 	p.Sweeper = &dispatch.Sweeper{
-		Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Decider: p.Intake,
+		Store: b.Store, Dispatcher: b.Dispatcher, Carrier: p.Control, Decider: p.Intake, Signs: p.Delivery,
 		Platforms: slices.Sorted(maps.Keys(outbounds)), Retention: b.Config.Settings.Retention,
 		Metrics: metrics, Log: b.Log,
 	}

@@ -24,6 +24,10 @@ const (
 	reconcileEvery = 5 * time.Second
 	checkAfter     = 15 * time.Second
 	batch          = 100
+	signsEvery     = 5 * time.Second
+	signAfter      = 10 * time.Second // whoever ended the run takes the sign off first
+	signAgainAfter = 30 * time.Second
+	signBatch      = 10 // platforms take few a minute
 	unservedEvery  = 10 * time.Second
 	unservedAfter  = time.Minute // then no other process has a token for the row's platform, either
 	rowWithin      = time.Minute // how long one word or decision may keep the others waiting
@@ -45,6 +49,11 @@ type Decider interface {
 	Decide(ctx context.Context, u store.Undecided) error
 }
 
+// Signs takes the sign that it waited off the message of a run that has ended.
+type Signs interface {
+	TakeOff(ctx context.Context, r store.Run) error
+}
+
 // Sweeper repeats whatever a dying process may have left undone between the database and Temporal. Every process runs
 // one; none is special, and two at once do no harm.
 type Sweeper struct {
@@ -52,7 +61,8 @@ type Sweeper struct {
 	Dispatcher *Dispatcher
 	Carrier    Carrier
 	Decider    Decider
-	// Platforms are those that Carrier and Decider have tokens for.
+	Signs      Signs
+	// Platforms are those that Carrier, Decider and Signs have tokens for.
 	Platforms []office.Platform
 	// Retention is how long what has served its purpose is kept: see Store.Prune.
 	Retention time.Duration
@@ -73,6 +83,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	duties.Go(func() { s.every(ctx, sweepEvery, "control", s.carryOut) })
 	duties.Go(func() { s.every(ctx, sweepEvery, "decision", s.decide) })
 	duties.Go(func() { s.every(ctx, reconcileEvery, "reconcile", s.reconcile) })
+	duties.Go(func() { s.every(ctx, signsEvery, "signs", s.takeOffSigns) })
 	duties.Go(func() { s.every(ctx, unservedEvery, "unserved", s.tellUnserved) })
 	duties.Go(func() {
 		s.report("prune", s.prune(ctx))
@@ -166,6 +177,20 @@ func (s *Sweeper) decide(ctx context.Context) error {
 		s.Metrics.Recovered(telemetry.Sweeper, "decision", 1)
 		within, done := context.WithTimeout(ctx, rowWithin)
 		s.report("decision", s.Decider.Decide(within, row))
+		done()
+	}
+	return nil
+}
+
+// takeOffSigns takes off signs that nobody took off.
+func (s *Sweeper) takeOffSigns(ctx context.Context) error {
+	runs, err := s.Store.Signed(ctx, s.Platforms, signAfter, signAgainAfter, signBatch)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		within, done := context.WithTimeout(ctx, signAgainAfter)
+		s.report("signs", s.Signs.TakeOff(within, r))
 		done()
 	}
 	return nil

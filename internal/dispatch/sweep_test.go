@@ -36,6 +36,11 @@ func (c carrier) CarryOut(ctx context.Context, row store.InboxRow) error {
 	return ctx.Err()
 }
 
+// signs have nothing to take off.
+type signs struct{}
+
+func (signs) TakeOff(context.Context, store.Run) error { return nil }
+
 // newSweeper makes a sweeper of Slack's rows on a database of its own.
 func newSweeper(t *testing.T, carrier dispatch.Carrier, decider dispatch.Decider) (*dispatch.Sweeper, func(sql string)) {
 	t.Helper()
@@ -59,7 +64,7 @@ func newSweeper(t *testing.T, carrier dispatch.Carrier, decider dispatch.Decider
 	}
 	exec(`INSERT INTO offices (key, platform, conversation_id, audience) VALUES ('o', 'slack', 'C1', 'shared'), ('d', 'discord', 'C1', 'shared')`)
 	return &dispatch.Sweeper{
-		Store: s, Carrier: carrier, Decider: decider, Platforms: []office.Platform{office.Slack}, Retention: time.Hour, Metrics: metrics, Log: slog.New(slog.DiscardHandler),
+		Store: s, Carrier: carrier, Decider: decider, Signs: signs{}, Platforms: []office.Platform{office.Slack}, Retention: time.Hour, Metrics: metrics, Log: slog.New(slog.DiscardHandler),
 	}, exec
 }
 

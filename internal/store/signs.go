@@ -1,0 +1,42 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/geminixiang/mikan/internal/office"
+)
+
+// TakenOff notes that the sign that a run's message waits is off. It is noted only when the message came in longer ago
+// than a sign can still be on its way: one that comes late is taken off by the next who looks.
+func (s *Store) TakenOff(ctx context.Context, runID string, onItsWay time.Duration) error {
+	_, err := s.exec(ctx, "sign", `
+		UPDATE runs SET marked = false WHERE id = $1 AND marked AND received_at < clock_timestamp() - make_interval(secs => $2)`,
+		runID, onItsWay.Seconds())
+	return err
+}
+
+// Signed takes the runs of these platforms that ended at least so long ago, and at most a day, and whose messages still
+// carry the sign that they wait. No other caller gets them for the given time.
+func (s *Store) Signed(ctx context.Context, platforms []office.Platform, age, again time.Duration, limit int) ([]Run, error) {
+	var runs []Run
+	err := s.tx(ctx, "signed", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			UPDATE runs SET checked_at = clock_timestamp()
+			WHERE id IN (
+				SELECT r.id FROM runs r JOIN offices o ON o.key = r.office_key
+				WHERE r.marked AND r.state = 'settled' AND r.started_at > clock_timestamp() - interval '1 day' AND o.platform = ANY($1)
+					AND r.settled_at < clock_timestamp() - make_interval(secs => $2)
+					AND r.checked_at < clock_timestamp() - make_interval(secs => $3)
+				ORDER BY r.checked_at LIMIT $4 FOR UPDATE OF r SKIP LOCKED)
+			RETURNING `+runColumns, platforms, age.Seconds(), again.Seconds(), limit)
+		if err != nil {
+			return err
+		}
+		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Run, error) { return scanRun(row) })
+		return err
+	})
+	return runs, err
+}
