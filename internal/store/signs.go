@@ -12,7 +12,7 @@ import (
 // TakenOff notes that the sign that a run's message waits is off. It is noted only when the message came in longer ago
 // than a sign can still be on its way: one that comes late is taken off by the next who looks.
 func (s *Store) TakenOff(ctx context.Context, runID string, onItsWay time.Duration) error {
-	_, err := s.exec(ctx, "sign", `
+	_, err := s.exec(ctx, "mark", `
 		UPDATE runs SET marked = false WHERE id = $1 AND marked AND received_at < clock_timestamp() - make_interval(secs => $2)`,
 		runID, onItsWay.Seconds())
 	return err
