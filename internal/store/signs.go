@@ -15,7 +15,7 @@ func (s *Store) TakenOff(ctx context.Context, runID string, onItsWay time.Durati
 	_, err := s.exec(ctx, "mark", `
 		UPDATE runs SET marked = false WHERE id = $1 AND marked AND received_at < clock_timestamp() - make_interval(secs => $2)`,
 		runID, onItsWay.Seconds())
-	return err
+	return translate(err)
 }
 
 // Signed takes the runs of these platforms that ended at least so long ago, and at most a day, and whose messages still
