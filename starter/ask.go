@@ -173,6 +173,7 @@ func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.
 	settled, stop := a.backend.Store.Settlements(ctx)
 	defer stop()
 	served, unserved := time.Now(), unservedFor
+	var unknown error // why the last look could not tell who serves
 	lastLook := time.Time{}
 	draft := draftPrinter{out: a.live}
 	for {
@@ -186,7 +187,7 @@ func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.
 		if time.Since(lastLook) > servedEvery {
 			lastLook = time.Now()
 			ok, err := a.backend.Served(ctx)
-			unserved = unservedFor
+			unserved, unknown = unservedFor, err
 			if err != nil && r.TemporalRunID != "" {
 				unserved = begunFor
 			}
@@ -195,7 +196,7 @@ func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.
 			}
 		}
 		if time.Since(served) > unserved {
-			return r, a.unserved()
+			return r, a.unserved(unknown)
 		}
 		select {
 		case <-settled:
@@ -281,8 +282,12 @@ func (a *asker) fillLink(ctx context.Context, receipt adapters.Receipt, r *resul
 	return nil
 }
 
-func (a *asker) unserved() error {
-	fmt.Fprintf(os.Stderr, "mikan: nothing serves the queue %q; the message is kept and will be answered when a worker starts (go run ./worker, or go run ./starter dev)\n", a.backend.Config.TaskQueue)
+func (a *asker) unserved(unknown error) error {
+	why := fmt.Sprintf("nothing serves the queue %q", a.backend.Config.TaskQueue)
+	if unknown != nil {
+		why = fmt.Sprintf("nobody can tell whether anything serves the queue %q (%v)", a.backend.Config.TaskQueue, unknown)
+	}
+	fmt.Fprintf(os.Stderr, "mikan: %s; the message is kept and will be answered when a worker starts (go run ./worker, or go run ./starter dev)\n", why)
 	return &exitError{exitUnserved}
 }
 

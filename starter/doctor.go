@@ -199,16 +199,16 @@ func examineAttributes(ctx context.Context, cfg config.Config) finding {
 }
 
 func examineWorker(ctx context.Context, cfg config.Config) finding {
-	c, err := backend.Dial(cfg, backend.Instruments{})
+	b, err := backend.Open(ctx, cfg, quiet(cfg), backend.Instruments{})
 	if err != nil {
-		return finding{Verdict: broken, Said: err.Error()}
+		return finding{Verdict: broken, Said: "cannot be looked up: " + err.Error()}
 	}
-	defer c.Close()
-	polled, err := (&dispatch.Dispatcher{Client: c, Queue: cfg.TaskQueue}).Polled(ctx)
+	defer b.Close()
+	served, err := b.Served(ctx)
 	switch {
 	case err != nil:
-		return finding{Verdict: broken, Said: "cannot be looked up: Temporal is not reachable"}
-	case !polled:
+		return finding{Verdict: broken, Said: "cannot be looked up: " + err.Error()}
+	case !served:
 		return finding{Verdict: note, Said: fmt.Sprintf("nothing serves the queue %q; start one: go run ./worker", cfg.TaskQueue)}
 	}
 	return finding{Verdict: fine, Said: fmt.Sprintf("polls the queue %q", cfg.TaskQueue)}
