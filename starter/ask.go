@@ -256,7 +256,8 @@ func (a *asker) lookAt(ctx context.Context, found store.Run, err error, r *resul
 	}
 	r.Outcome = found.Outcome
 	for _, s := range said {
-		if s.State == store.Final {
+		// What answers somebody's "stop" is no answer to this message, unless there is no other.
+		if s.State == store.Final && (s.CauseID == "" || r.Answer == "") {
 			r.Answer, r.AnswerID = s.Text, s.MessageID
 		}
 	}
