@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -55,6 +56,9 @@ func (d *Delivery) markWaiting(ctx context.Context, p place, row store.InboxRow,
 		return nil
 	}
 	if err := marker.Mark(ctx, m, MarkQueued); err != nil {
+		if fault.CodeOf(err) == fault.RateLimited {
+			return errors.Join(err, d.Store.NotMarked(ctx, row)) // taking off what is not there costs the rate of what is
+		}
 		return err
 	}
 	if still, err := d.Store.Waits(ctx, row.ID); err != nil || still {
@@ -135,13 +139,7 @@ func (d *Delivery) TakeOff(ctx context.Context, r store.Run) error {
 	if !marks || p.outbound.Capabilities(p.address).Waiting != WaitingMarked {
 		return d.Store.TakenOff(ctx, r.ID, 0)
 	}
-	err = d.takeOff(ctx, marker, outgoing(p, answerDelivery(r, store.AnswerDelivery, 0, "")), r)
-	if err != nil && ctx.Err() == nil && !fault.Retryable(fault.CodeOf(err)) {
-		// An app that may not react, a channel in the archive: no later try changes that.
-		d.Log.Debug("a sign stays", "run", r.ID, "code", fault.CodeOf(err))
-		return d.Store.TakenOff(ctx, r.ID, 0)
-	}
-	return err
+	return d.takeOff(ctx, marker, outgoing(p, answerDelivery(r, store.AnswerDelivery, 0, "")), r)
 }
 
 // presenceEvery is how often a platform is told that a run still goes on: Discord's typing ends after 10 s.

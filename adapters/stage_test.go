@@ -24,6 +24,7 @@ type stage struct {
 	order    []string
 	edits    []string // texts, in order
 	signs    []string
+	refuse   error // of each sign that a message waits
 	standing func(adapters.Applicant) (adapters.Standing, error)
 	fail     func(call string, m adapters.Outgoing) error // before a call has its effect
 	lose     func(call string, m adapters.Outgoing) error // after it
@@ -101,7 +102,11 @@ func (s *stage) FindDelivery(_ context.Context, m adapters.Outgoing, _ time.Time
 }
 
 func (s *stage) Mark(_ context.Context, m adapters.Outgoing, mark adapters.Mark) error {
-	return s.sign("+" + string(mark) + " " + m.Cause)
+	err := s.sign("+" + string(mark) + " " + m.Cause)
+	if mark == adapters.MarkQueued {
+		err = s.refuse
+	}
+	return err
 }
 
 func (s *stage) Unmark(_ context.Context, m adapters.Outgoing, mark adapters.Mark) error {

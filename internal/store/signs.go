@@ -15,7 +15,20 @@ func (s *Store) TakenOff(ctx context.Context, runID string, onItsWay time.Durati
 	_, err := s.exec(ctx, "mark", `
 		UPDATE runs SET marked = false WHERE id = $1 AND marked AND received_at < clock_timestamp() - make_interval(secs => $2)`,
 		runID, onItsWay.Seconds())
-	return translate(err)
+	return err
+}
+
+// NotMarked notes that a message did not get the sign that MarkWaiting announced, whether it still waits or has its run.
+func (s *Store) NotMarked(ctx context.Context, row InboxRow) error {
+	return s.tx(ctx, "mark", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE inbox SET marked = false WHERE id = $1`, row.ID)
+		if err != nil || tag.RowsAffected() > 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE runs SET marked = false WHERE office_key = $1 AND trigger_message_id = $2 AND attempt = $3`,
+			row.OfficeKey, row.MessageID, row.Attempt)
+		return err
+	})
 }
 
 // Signed takes the runs of these platforms that ended at least so long ago, and at most a day, and whose messages still
