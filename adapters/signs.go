@@ -139,7 +139,13 @@ func (d *Delivery) TakeOff(ctx context.Context, r store.Run) error {
 	if !marks || p.outbound.Capabilities(p.address).Waiting != WaitingMarked {
 		return d.Store.TakenOff(ctx, r.ID, 0)
 	}
-	return d.takeOff(ctx, marker, outgoing(p, answerDelivery(r, store.AnswerDelivery, 0, "")), r)
+	err = d.takeOff(ctx, marker, outgoing(p, answerDelivery(r, store.AnswerDelivery, 0, "")), r)
+	if err != nil && ctx.Err() == nil && !fault.Retryable(fault.CodeOf(err)) {
+		// An app that may not react, a channel in the archive: no later try changes that.
+		d.Log.Debug("a sign stays", "run", r.ID, "code", fault.CodeOf(err))
+		return d.Store.TakenOff(ctx, r.ID, 0)
+	}
+	return err
 }
 
 // presenceEvery is how often a platform is told that a run still goes on: Discord's typing ends after 10 s.

@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,10 +12,9 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 )
 
-// TestASignThatADeadWorkerLeftIsTakenOff has a run end without anybody who takes the sign off its message.
-func TestASignThatADeadWorkerLeftIsTakenOff(t *testing.T) {
-	t.Parallel()
-	p, s := onStage(t)
+// leavesSign makes a run whose message got a sign and that has not ended.
+func leavesSign(p *pipelines, s *stage) store.Run {
+	p.Helper()
 	s.can.Waiting = adapters.WaitingMarked
 	first := p.says("U1", "first", adapters.Mention)
 	r := p.receive(first)
@@ -23,16 +23,25 @@ func TestASignThatADeadWorkerLeftIsTakenOff(t *testing.T) {
 	p.receive(second)
 	p.eventually("the second is marked", func() bool { return s.signed("+queued " + second.ID) })
 	p.finish(running, "done")
-	waited := p.claim("C1", r)
-	signed := func(again time.Duration) []store.Run {
-		t.Helper()
-		runs, err := p.store.Signed(t.Context(), []office.Platform{office.Slack}, 0, again, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return runs
+	return p.claim("C1", r)
+}
+
+// signed are the runs whose signs are left, for who looks after them for the given time.
+func (p *pipelines) signed(again time.Duration) []store.Run {
+	p.Helper()
+	runs, err := p.store.Signed(p.Context(), []office.Platform{office.Slack}, 0, again, 10)
+	if err != nil {
+		p.Fatal(err)
 	}
-	if len(signed(0)) > 0 {
+	return runs
+}
+
+// TestASignThatADeadWorkerLeftIsTakenOff has a run end without anybody who takes the sign off its message.
+func TestASignThatADeadWorkerLeftIsTakenOff(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	waited := leavesSign(p, s)
+	if len(p.signed(0)) > 0 {
 		t.Error("a run that goes on takes the sign off by itself")
 	}
 	if _, err := p.store.Finish(t.Context(), waited.ID, nil, store.Settlement{Outcome: run.Silent}); err != nil {
@@ -40,19 +49,19 @@ func TestASignThatADeadWorkerLeftIsTakenOff(t *testing.T) {
 	}
 	takeOff := func() {
 		t.Helper()
-		runs := signed(0)
+		runs := p.signed(0)
 		if len(runs) != 1 || runs[0].ID != waited.ID {
 			t.Fatalf("%d runs have a sign left", len(runs))
 		}
 		if err := p.delivery.TakeOff(t.Context(), runs[0]); err != nil {
 			t.Fatal(err)
 		}
-		if !s.signed("-queued " + second.ID) {
+		if !s.signed("-queued " + waited.TriggerMessageID) {
 			t.Error("the sign is not taken off")
 		}
 	}
 	takeOff()
-	if len(signed(time.Minute)) > 0 {
+	if len(p.signed(time.Minute)) > 0 {
 		t.Error("two processes look after one sign at once")
 	}
 	takeOff() // the sign may just be on its way
@@ -60,8 +69,39 @@ func TestASignThatADeadWorkerLeftIsTakenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	takeOff()
-	if len(signed(0)) > 0 {
+	if len(p.signed(0)) > 0 {
 		t.Error("a sign that is off is taken off for ever")
+	}
+}
+
+// handless is a platform that refuses to take signs off.
+type handless struct {
+	*stage
+	with fault.Code
+}
+
+func (h handless) Unmark(context.Context, adapters.Outgoing, adapters.Mark) error {
+	return fault.New(h.with, "the sign stays")
+}
+
+func TestASignThatCannotBeTakenOffIsLeftAloneButNotForARate(t *testing.T) {
+	t.Parallel()
+	for code, stays := range map[fault.Code]int{fault.RateLimited: 1, fault.Forbidden: 0, fault.NotFound: 0} {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			p, s := onStage(t)
+			waited := leavesSign(p, s)
+			if _, err := p.store.Finish(t.Context(), waited.ID, nil, store.Settlement{Outcome: run.Silent}); err != nil {
+				t.Fatal(err)
+			}
+			p.delivery.Outbounds[office.Slack] = handless{s, code}
+			if err := p.delivery.TakeOff(t.Context(), waited); (err != nil) != (stays > 0) {
+				t.Errorf("it is said to be off: %v", err)
+			}
+			if left := p.signed(0); len(left) != stays {
+				t.Errorf("%d are looked after further, not %d", len(left), stays)
+			}
+		})
 	}
 }
 

@@ -15,7 +15,7 @@ func (s *Store) TakenOff(ctx context.Context, runID string, onItsWay time.Durati
 	_, err := s.exec(ctx, "mark", `
 		UPDATE runs SET marked = false WHERE id = $1 AND marked AND received_at < clock_timestamp() - make_interval(secs => $2)`,
 		runID, onItsWay.Seconds())
-	return err
+	return translate(err)
 }
 
 // NotMarked notes that a message did not get the sign that MarkWaiting announced, whether it still waits or has its run.
