@@ -151,6 +151,9 @@ func (d *Delivery) Finish(ctx context.Context, runID string, end Ending) (store.
 	p.cause = r.TriggerMessageID
 	defer d.rest(ctx, p, r)
 	said, err := d.Store.RunDeliveries(ctx, r.ID)
+	if err == nil {
+		err = d.giveUpFiles(ctx, said)
+	}
 	if err != nil {
 		return store.After{}, err
 	}

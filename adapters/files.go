@@ -72,6 +72,24 @@ func (d *Delivery) Upload(ctx context.Context, runID, key string, u Upload) erro
 	return errors.Join(err, d.Store.Confirm(confirmed, c))
 }
 
+// giveUpFiles ends what a run's end finds of files whose posting was cut short: it is not repeated, and nobody would come
+// back to it. An attempt that is still going on tells later how it went.
+func (d *Delivery) giveUpFiles(ctx context.Context, said []store.Delivery) error {
+	for _, s := range said {
+		if isAnswer(s) || s.CauseID != "" || s.State != store.Intended {
+			continue
+		}
+		err := d.Store.Confirm(ctx, store.Confirmation{
+			Key: s.Key, Token: s.Token, State: store.Refused, Text: s.Text,
+			ErrorCode: fault.Interrupted, ErrorText: "whether the file was posted is not known",
+		})
+		if err != nil && !store.Overtaken(err) {
+			return err
+		}
+	}
+	return nil
+}
+
 // uploadWithin is the hard deadline of posting one file.
 const uploadWithin = 5 * time.Minute
 

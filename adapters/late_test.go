@@ -181,4 +181,7 @@ func TestTheEndOfARunSaysNothingInPlaceOfAFile(t *testing.T) {
 	if seen := s.seen(); !slices.Equal(seen, []string{adapters.StoppedText}) {
 		t.Errorf("people see %q, want once that it was stopped", seen)
 	}
+	if p.rows("deliveries WHERE state IN ('intended', 'posted')") != 0 {
+		t.Error("the file is waited for, which nobody posts any more")
+	}
 }
