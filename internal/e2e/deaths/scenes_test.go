@@ -197,7 +197,7 @@ var scenes = []scene{
 			under := s.session(first)
 			second := s.room.Say(s.TB, adaptertest.Saying{By: adaptertest.Ann, Mention: true, Text: "typo", Under: under})
 			s.logged(second)
-			s.room.Edit(s.TB, second, "edited "+s.word)
+			s.room.Edit(s.TB, second, s.platform.Mention()+" edited "+s.word)
 			s.promise("both are answered", func(shown []adaptertest.Shown) error {
 				if holding(shown, fmt.Sprintf("verse %d of %s", verses, s.word)) != 1 || holding(shown, "echo: ") != 1 {
 					return fmt.Errorf("shown is %q", shown)
