@@ -30,6 +30,7 @@ func begin(t testing.TB, random *rand.Rand) *storm {
 	s := &storm{began: time.Now(), length: length(t), over: make(chan struct{}), slots: map[string]*slot{}, faults: map[string]int{}}
 	s.model = &model{storm: s}
 	s.World = e2etest.Bare(t, s.model.answer)
+	s.Model.Remember = 100
 	t.Cleanup(s.explain)
 	s.disk = newDisk(t, s.Workspace)
 	servers := s.OwnStack()
@@ -195,7 +196,9 @@ func (s *storm) calm() {
 			s.slots[name].process().End(s.T)
 		}
 	}
-	s.eventually("all that was said is answered", s.unanswered)
+	if !s.eventually("all that was said is answered", s.unanswered) {
+		s.T.FailNow() // what is open would be waited for once more
+	}
 	s.Settled()
 	s.eventually("nothing tells any more that mikan is at work", func() []string {
 		var left []string
@@ -210,17 +213,17 @@ func (s *storm) calm() {
 }
 
 // eventually waits until nothing is left.
-func (s *storm) eventually(what string, left func() []string) {
+func (s *storm) eventually(what string, left func() []string) bool {
 	for deadline := time.Now().Add(e2etest.Patience); ; time.Sleep(100 * time.Millisecond) {
 		still := left()
 		if len(still) == 0 {
-			return
+			return true
 		}
 		if time.Now().After(deadline) {
 			for _, one := range still {
 				s.T.Errorf("in vain: %s: %s\n%s", what, one, s.about(one))
 			}
-			s.T.FailNow()
+			return false
 		}
 	}
 }
