@@ -94,8 +94,8 @@ func (s *storm) deliveries() map[string][]posted {
 // tally is what is told of a platform.
 type tally struct {
 	said, answered, silent, resent, waiting, early int
-	failed                                  []string
-	longest                                 time.Duration
+	failed                                         []string
+	longest                                        time.Duration
 }
 
 // judge checks all that must be true now.
@@ -113,7 +113,7 @@ func (s *storm) judge() {
 			s.judgeRoom(r, all, deliveries, n)
 		}
 		failed += len(n.failed)
-		for _, v := range broken(w) {
+		for _, v := range violations(w) {
 			if s.faults["Postgres killed"] > 0 && (strings.HasPrefix(v, "rate ") || strings.Contains(v, "over the limit")) {
 				n.early++ // a crash of the database empties the buckets: the platform refuses then, and is obeyed
 				continue
@@ -140,8 +140,8 @@ func (s *storm) judge() {
 	}
 }
 
-// broken lists the rules of a platform that were broken. Telegram's server would fail the test by itself for them.
-func broken(w *town) []string {
+// violations lists the rules of a platform that were broken. Telegram's server would fail the test by itself for them.
+func violations(w *town) []string {
 	all := w.Violations()
 	if server, is := w.Platform.(interface {
 		ForgiveViolations() []telegramtest.Violation
