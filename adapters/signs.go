@@ -56,7 +56,7 @@ func (d *Delivery) markWaiting(ctx context.Context, p place, row store.InboxRow,
 		return nil
 	}
 	if err := marker.Mark(ctx, m, MarkQueued); err != nil {
-		if fault.CodeOf(err) == fault.RateLimited {
+		if code := fault.CodeOf(err); ctx.Err() == nil && (code == fault.RateLimited || !fault.Retryable(code)) {
 			return errors.Join(err, d.Store.NotMarked(ctx, row)) // taking off what is not there costs the rate of what is
 		}
 		return err

@@ -156,8 +156,8 @@ func (s Settings) problems() []string {
 	if s.Drain < 0 || s.Drain > time.Hour {
 		all = append(all, "drain_seconds must lie between 0 and 3600.")
 	}
-	if s.ModelSilence < time.Second || s.ModelSilence > 15*time.Minute {
-		all = append(all, "model_silence_seconds must lie between 1 and 900.")
+	if s.ModelSilence < time.Second || s.ModelSilence > 10*time.Minute {
+		all = append(all, "model_silence_seconds must lie between 1 and 600: a call may take 15 minutes in all.")
 	}
 	if s.Retention < LeastRetention {
 		all = append(all, "retention_days must be at least 1; what is younger may still be needed.")

@@ -31,7 +31,7 @@ const (
 	unservedEvery  = 10 * time.Second
 	unservedAfter  = time.Minute // then no other process has a token for the row's platform, either
 	rowWithin      = time.Minute // how long one word or decision may keep the others waiting
-	// carriedWithin is how long a word waits for a process that died at it: longer than a lookup behind an earlier attempt.
+	// carriedWithin is how long a word waits for a process that died at it, and a third of it how often one that lives says so.
 	carriedWithin = 30 * time.Second
 
 	pruneLook  = 10 * time.Minute // how often a process looks whether it is its turn
@@ -156,11 +156,28 @@ func (s *Sweeper) carry(ctx context.Context, row store.InboxRow) error {
 	}
 	s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
 	within, done := context.WithTimeout(ctx, rowWithin)
-	defer done()
+	go s.keep(within, lease, holder)
 	err = s.Carrier.CarryOut(within, row)
+	done()
 	dropped, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepEvery)
 	defer cancel()
 	return errors.Join(err, s.Store.DropLease(dropped, lease, holder))
+}
+
+// keep renews a lease until ctx ends: what is done under it may take longer than a process that died is waited for.
+func (s *Sweeper) keep(ctx context.Context, lease, holder string) {
+	tick := time.NewTicker(carriedWithin / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, _, err := s.Store.TakeLease(ctx, lease, holder, carriedWithin); err != nil && ctx.Err() == nil {
+				s.report("control", err)
+			}
+		}
+	}
 }
 
 // decide decides about rows that nobody decided about.
