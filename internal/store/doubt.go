@@ -113,6 +113,10 @@ func (s *Store) Answers(ctx context.Context, officeKey, messageID string) (bool,
 // MarkWaiting notes that a message gets a sign that it waits, if it does: something is ahead of it in its session.
 func (s *Store) MarkWaiting(ctx context.Context, row InboxRow) (waits bool, err error) {
 	err = s.tx(ctx, "mark", func(tx pgx.Tx) error {
+		// A claim that has read the row and not yet taken it out would leave the run without a word of the sign.
+		if err := lockSession(ctx, tx, row.OfficeKey, row.SessionKey); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE inbox SET marked = true WHERE id = $1 AND state = 'waiting' AND (
 				EXISTS (SELECT 1 FROM runs WHERE office_key = $2 AND session_key = $3 AND state = 'running')
