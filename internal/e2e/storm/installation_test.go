@@ -21,7 +21,6 @@ import (
 
 	"github.com/geminixiang/mikan/adapters/adaptertest"
 	"github.com/geminixiang/mikan/internal/e2e/e2etest"
-	"github.com/geminixiang/mikan/internal/office"
 )
 
 // begin starts an installation before all platforms.
@@ -232,10 +231,6 @@ func (s *storm) eventually(what string, left func() []string) bool {
 type town struct {
 	adaptertest.Platform
 	rooms []*room
-}
-
-func (s *storm) town(name office.Platform) *town {
-	return s.towns[slices.IndexFunc(s.towns, func(w *town) bool { return w.Name() == name })]
 }
 
 // freeze has a process stand still for a while.
