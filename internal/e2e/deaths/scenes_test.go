@@ -27,10 +27,10 @@ var scenes = []scene{
 			"lease.commit", "prune.commit", "serving.commit", "rate.commit", "people.commit", "log_file.commit",
 			"close_calls.commit", "gate", "capture_begin.commit", "capture_gate.commit", "capture_end.commit",
 			"cursor.commit@slack,discord,github", "vet@github", "admit.commit@github", "discord.self", "discord.gateway",
-			"discord.commands", "discord.post", "slack.auth.test", "slack.ack",
-			"slack.chat.postMessage", "slack.users.conversations", "slack.users.list", "telegram.getme", "telegram.setmycommands",
-			"telegram.getwebhookinfo", "telegram.getupdates", "telegram.sendchataction", "github.user", "github.comment",
-			"github.permission", "github.react", "github.issue", "github.tail",
+			"discord.commands", "discord.post", "slack.auth.test", "slack.ack", "slack.chat.postMessage",
+			"slack.users.conversations", "slack.users.list", "telegram.getme", "telegram.setmycommands", "telegram.getwebhookinfo",
+			"telegram.getupdates", "telegram.sendchataction", "github.user", "github.comment", "github.permission", "github.react",
+			"github.issue", "github.tail",
 		},
 		play: func(s *stage) {
 			s.ask(e2etest.Mark(s.word, 0.1))
@@ -65,7 +65,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "an answer has parts",
+		name:    "an answer has parts",
+		reaches: []string{"confirm.commit@github"},
 		play: func(s *stage) {
 			s.ask("long " + s.word)
 			all := pages(s.platform.Name(), s.word)
@@ -127,6 +128,9 @@ var scenes = []scene{
 	},
 	{
 		name: "a stranger asks",
+		reaches: []string{
+			"intend_first.commit@slack,discord,telegram", "turn_away.commit@github", "discord.dm", "slack.chat.postEphemeral",
+		},
 		play: func(s *stage) {
 			s.room.Say(s.TB, adaptertest.Saying{By: adaptertest.Stranger, Mention: true, Text: "hello " + s.word})
 			s.turnedAway("hello " + s.word)
@@ -176,7 +180,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "an edit mentions mikan",
+		name:    "an edit mentions mikan",
+		reaches: []string{"queue_late.commit@slack,discord"},
 		play: func(s *stage) {
 			id := s.room.Say(s.TB, adaptertest.Saying{By: adaptertest.Ann, Text: "nothing much"})
 			if s.platform.Name() != office.GitHub { // which keeps no talk
@@ -207,7 +212,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "a run is stopped",
+		name:    "a run is stopped",
+		reaches: []string{"cancel", "empty_queue.commit", "done.commit", "github.edit", "platform.edit@github"},
 		play: func(s *stage) {
 			first := s.ask("hang " + s.word)
 			s.hangs("hang " + s.word)
@@ -229,7 +235,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "a session is emptied",
+		name:    "a session is emptied",
+		reaches: []string{"reset.commit"},
 		play: func(s *stage) {
 			first := s.ask("hang " + s.word)
 			s.hangs("hang " + s.word)
@@ -243,7 +250,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "a run says nothing",
+		name:    "a run says nothing",
+		reaches: []string{"platform.delete@slack,discord,telegram", "slack.chat.delete", "discord.delete"},
 		play: func(s *stage) {
 			s.ask("silent " + s.word)
 			s.eventually("the run ends", func(context.Context) error {
@@ -274,7 +282,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "a post is refused for a while",
+		name:    "a post is refused for a while",
+		reaches: []string{"forgo.commit@slack,discord,telegram"},
 		play: func(s *stage) {
 			s.platform.Disturb(s.TB, adaptertest.RateLimited, 1)
 			s.ask("hello " + s.word)
@@ -282,7 +291,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "a session is summed up",
+		name:    "a session is summed up",
+		reaches: []string{"summary", "compact.commit"},
 		play: func(s *stage) {
 			under := ""
 			for _, more := range []string{"one", "two", "three"} {
@@ -307,14 +317,16 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "a setting is changed by a word",
+		name:    "a setting is changed by a word",
+		reaches: []string{"setting.commit"},
 		play: func(s *stage) {
 			s.ask("/mikan-auto-reply off")
 			s.shows("From the next message on, ")
 		},
 	},
 	{
-		name: "a task is due",
+		name:    "a task is due",
+		reaches: []string{"fire_schedule.commit", "schedule.commit"},
 		play: func(s *stage) {
 			s.greeted()
 			office := s.rows(`SELECT office_key FROM chat_log WHERE text LIKE '%hello ' || $1`, s.word)[0]

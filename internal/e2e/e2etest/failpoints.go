@@ -185,11 +185,26 @@ func parameter(function *ast.FuncDecl, name string) (index int, kind string) {
 }
 
 // calledWith lists the texts that a package calls one of its functions with, also through functions that pass their own
-// parameter on.
+// parameter on, and through variables that hold the function.
 func (s sources) calledWith(name string, index int) []string {
 	var texts []string
+	holders := map[*ast.FuncDecl]map[string]bool{}
 	s.inspect(func(in *ast.FuncDecl, n ast.Node) {
-		if call, ok := n.(*ast.CallExpr); ok && selects(call, "", name) && len(call.Args) > index {
+		if set, ok := n.(*ast.AssignStmt); ok && len(set.Lhs) == 1 && len(set.Rhs) == 1 {
+			to, named := set.Lhs[0].(*ast.Ident)
+			if from, ok := set.Rhs[0].(*ast.SelectorExpr); ok && named && from.Sel.Name == name {
+				if holders[in] == nil {
+					holders[in] = map[string]bool{}
+				}
+				holders[in][to.Name] = true
+			}
+		}
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) <= index {
+			return
+		}
+		called, plain := call.Fun.(*ast.Ident)
+		if selects(call, "", name) || plain && holders[in][called.Name] {
 			texts = append(texts, s.given(in, call.Args[index])...)
 		}
 	})
