@@ -116,7 +116,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareInput) (Prepared, erro
 }
 
 func (s *Sessions) belongs(ctx context.Context, in run.Input) error {
-	home, err := s.Store.Office(ctx, in.OfficeKey)
+	home, err := s.Store.Home(ctx, in.OfficeKey)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (m *Model) think(ctx context.Context, in ThinkInput) (Thought, error) {
 	if step.Done != nil {
 		return m.thoughtOf(*step.Done, office), nil
 	}
-	memory, err := m.memory(ctx, step.Run)
+	memory, err := m.memory(ctx, step)
 	if err != nil || memory == nil {
 		return Thought{Kind: NeedsMemory}, err
 	}
@@ -242,15 +242,11 @@ func (m *Model) call(ctx context.Context, r store.Run, ref llm.Ref, request llm.
 }
 
 // memory finds what was recalled for the run, or recalls it where this worker can; nil when it cannot.
-func (m *Model) memory(ctx context.Context, r store.Run) (*store.Memory, error) {
-	memory, known, err := m.Store.RunMemory(ctx, r.ID)
-	if err != nil || known {
-		return &memory, err
+func (m *Model) memory(ctx context.Context, step store.Step) (*store.Memory, error) {
+	if step.Memory != nil || m.Workspace == nil {
+		return step.Memory, nil
 	}
-	if m.Workspace == nil {
-		return nil, nil
-	}
-	recalled, err := m.Workspace.recall(ctx, m.Store, r)
+	recalled, err := m.Workspace.recall(ctx, m.Store, step.Run)
 	return &recalled, err
 }
 

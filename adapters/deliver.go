@@ -42,15 +42,15 @@ type place struct {
 }
 
 func (d *Delivery) place(ctx context.Context, officeKey string) (place, error) {
-	o, err := d.Store.Office(ctx, officeKey)
+	home, err := d.Store.Home(ctx, officeKey)
 	if err != nil {
 		return place{}, err
 	}
-	outbound, ok := d.Outbounds[office.Platform(o.Platform)]
+	outbound, ok := d.Outbounds[office.Platform(home.Platform)]
 	if !ok {
-		return place{}, fault.New(fault.Unavailable, "this process has no tokens for %s", o.Platform)
+		return place{}, fault.New(fault.Unavailable, "this process has no tokens for %s", home.Platform)
 	}
-	address := office.Address{Platform: office.Platform(o.Platform), ConversationID: o.ConversationID}
+	address := office.Address{Platform: office.Platform(home.Platform), ConversationID: home.ConversationID}
 	return place{address: address, outbound: outbound}, nil
 }
 

@@ -45,23 +45,35 @@ type Claim struct {
 // the same run.
 func (s *Store) Claim(ctx context.Context, at Address, by Execution, patience Patience, with Terms) (claim Claim, err error) {
 	err = s.tx(ctx, "claim", func(tx pgx.Tx) error {
-		if err := lockSession(ctx, tx, at.OfficeKey, at.SessionKey); err != nil {
+		var runs []Run
+		var waiting []InboxRow
+		batch := &pgx.Batch{} // each statement sees what was committed before it began: the lock holds for the others
+		batch.Queue(lockSQL, at.OfficeKey, at.SessionKey)
+		batch.Queue(`
+			SELECT `+runColumns+` FROM runs
+			WHERE office_key = $2 AND session_key = $3 AND (origin_run_id = $1 OR state = 'running')
+			ORDER BY (origin_run_id = $1) DESC, started_at DESC`, by.OriginRun, at.OfficeKey, at.SessionKey).Query(func(rows pgx.Rows) (err error) {
+			runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Run, error) { return scanRun(row) })
 			return err
-		}
-		known, err := knownRun(ctx, tx, at, by)
-		if err != nil || known.Kind != "" {
-			claim = known
-			return err
-		}
-		row, err := scanInbox(tx.QueryRow(ctx, `
+		})
+		batch.Queue(`
 			SELECT `+inboxColumns+` FROM inbox
 			WHERE office_key = $1 AND session_key = $2 AND kind = 'trigger' AND state = 'waiting'
-			ORDER BY coalesce(said_at, received_at), id LIMIT 1`, at.OfficeKey, at.SessionKey))
-		if ok, err := found(err); !ok {
-			claim = Claim{Kind: NothingWaits}
+			ORDER BY coalesce(said_at, received_at), id LIMIT 1`, at.OfficeKey, at.SessionKey).Query(func(rows pgx.Rows) (err error) {
+			waiting, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (InboxRow, error) { return scanInbox(row) })
+			return err
+		})
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}
-		claim, err = claimRow(ctx, tx, row, by, patience, with)
+		switch {
+		case len(runs) > 0:
+			claim, err = claimKnown(ctx, tx, runs[0], by)
+		case len(waiting) == 0:
+			claim = Claim{Kind: NothingWaits}
+		default:
+			claim, err = claimRow(ctx, tx, waiting[0], by, patience, with)
+		}
 		return err
 	})
 	return claim, err
@@ -73,20 +85,8 @@ type Terms struct {
 	Zone  *time.Location // of the times that the model reads
 }
 
-// knownRun finds what the session has open already, or what this execution has claimed before.
-func knownRun(ctx context.Context, tx pgx.Tx, at Address, by Execution) (Claim, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT `+runColumns+` FROM runs
-		WHERE office_key = $2 AND session_key = $3 AND (origin_run_id = $1 OR state = 'running')
-		ORDER BY (origin_run_id = $1) DESC, started_at DESC`, by.OriginRun, at.OfficeKey, at.SessionKey)
-	if err != nil {
-		return Claim{}, err
-	}
-	runs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Run, error) { return scanRun(row) })
-	if err != nil || len(runs) == 0 {
-		return Claim{}, err
-	}
-	newest := runs[0]
+// claimKnown deals with what the session has open already, or what this execution has claimed before.
+func claimKnown(ctx context.Context, tx pgx.Tx, newest Run, by Execution) (Claim, error) {
 	switch {
 	case newest.OriginRunID == by.OriginRun && newest.State == Settled:
 		return Claim{Kind: FinishedRun, Run: newest}, nil
@@ -109,7 +109,8 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 		return Claim{}, fault.New(fault.Internal, "inbox row %d names a message that the chat log does not have", row.ID)
 	}
 	if trigger.Deleted {
-		return Claim{Kind: DroppedTrigger}, deleteInbox(ctx, tx, row.ID)
+		_, err := tx.Exec(ctx, deleteInboxSQL, row.ID)
+		return Claim{Kind: DroppedTrigger}, err
 	}
 	opened, err := openSession(ctx, tx, row.OfficeKey, row.SessionKey, patience)
 	if err != nil {
@@ -130,16 +131,19 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 			entries[i].RunID = runID
 		}
 	}
-	if err := appendEntries(ctx, tx, opened.Session.ID, opened.Session.Epoch, entries); err != nil {
-		return Claim{}, err
-	}
 	claimed := Run{
 		ID: runID, OfficeKey: row.OfficeKey, SessionKey: row.SessionKey, SessionID: opened.Session.ID, Epoch: opened.Session.Epoch,
 		Trigger: row.Trigger, Word: row.Word, TriggerMessageID: row.MessageID, Attempt: row.Attempt, Reply: row.Reply,
 		WorkflowID: by.WorkflowID, OriginRunID: by.OriginRun, TemporalRunID: by.RunID, State: Running, Model: with.Model,
-		FirstSeq: entries[len(entries)-1].Seq, LastSeq: entries[len(entries)-1].Seq, ReceivedAt: row.ReceivedAt, Marked: row.Marked,
+		ReceivedAt: row.ReceivedAt, Marked: row.Marked,
 	}
-	if err := insertRun(ctx, tx, claimed); err != nil {
+	err = appendEntries(ctx, tx, opened.Session.ID, opened.Session.Epoch, entries, func(batch *pgx.Batch) {
+		claimed.FirstSeq = entries[len(entries)-1].Seq
+		claimed.LastSeq = claimed.FirstSeq
+		insertRun(batch, claimed)
+		batch.Queue(deleteInboxSQL, row.ID)
+	})
+	if err != nil {
 		return Claim{}, err
 	}
 	files := false
@@ -148,7 +152,7 @@ func claimRow(ctx context.Context, tx pgx.Tx, row InboxRow, by Execution, patien
 			return Claim{}, err
 		}
 	}
-	return Claim{Kind: ClaimedRun, Run: claimed, Files: files}, deleteInbox(ctx, tx, row.ID)
+	return Claim{Kind: ClaimedRun, Run: claimed, Files: files}, nil
 }
 
 // promptSlot is where a run's trigger is kept.
@@ -167,10 +171,7 @@ func openingEntries(ctx context.Context, tx pgx.Tx, opened opening, trigger Chat
 	}), err
 }
 
-func deleteInbox(ctx context.Context, tx pgx.Tx, id int64) error {
-	_, err := tx.Exec(ctx, `DELETE FROM inbox WHERE id = $1`, id)
-	return err
-}
+const deleteInboxSQL = `DELETE FROM inbox WHERE id = $1`
 
 func suffixOf(sessionKey string) string {
 	key, err := session.ParseKey(sessionKey)

@@ -34,6 +34,7 @@ func (s *Store) Context(ctx context.Context, sessionID string) (Context, error) 
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // The chain walks from the session to the ancestor in which the window starts, never further. OFFSET 0 keeps the planner
@@ -58,14 +59,27 @@ WHERE e.in_context AND e.kind IN ('prompt', 'chat', 'assistant', 'tool_result')
 ORDER BY c.depth DESC, e.seq`
 
 func contextOf(ctx context.Context, q querier, sessionID string) (Context, error) {
-	session, err := sessionByID(ctx, q, sessionID)
-	if err != nil {
-		return Context{}, err
+	var c Context
+	known := false
+	batch := &pgx.Batch{}
+	batch.Queue(sessionSQL, sessionID).QueryRow(func(row pgx.Row) (err error) {
+		c.Session, err = scanSession(row)
+		known, err = found(err)
+		return err
+	})
+	batch.Queue(contextSQL, sessionID).Query(func(rows pgx.Rows) (err error) {
+		c.Entries, err = pgx.CollectRows(rows, scanEntry)
+		return err
+	})
+	if err := q.SendBatch(ctx, batch).Close(); err != nil {
+		return Context{}, translate(err)
 	}
-	c := Context{Session: session}
-	if session.SummaryEntry != 0 {
+	if !known {
+		return Context{}, noSession(sessionID)
+	}
+	if c.Session.SummaryEntry != 0 {
 		var raw []byte
-		if err := q.QueryRow(ctx, `SELECT body FROM entries WHERE id = $1`, session.SummaryEntry).Scan(&raw); err != nil {
+		if err := q.QueryRow(ctx, `SELECT body FROM entries WHERE id = $1`, c.Session.SummaryEntry).Scan(&raw); err != nil {
 			return Context{}, translate(err)
 		}
 		var body Body
@@ -74,12 +88,7 @@ func contextOf(ctx context.Context, q querier, sessionID string) (Context, error
 		}
 		c.Summary = body.Summary
 	}
-	rows, err := q.Query(ctx, contextSQL, sessionID)
-	if err != nil {
-		return Context{}, translate(err)
-	}
-	c.Entries, err = pgx.CollectRows(rows, scanEntry)
-	return c, translate(err)
+	return c, nil
 }
 
 // window is where a model's context starts.

@@ -94,16 +94,15 @@ func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, pr
 	}
 	err := begin(ctx, "intend", func(tx pgx.Tx) error {
 		var waitSeconds float64
-		var had, raced bool
-		err := tx.QueryRow(ctx, `
+		var had, known, raced bool
+		batch := &pgx.Batch{}
+		batch.Queue(`
 			SELECT state = 'intended', greatest(extract(epoch FROM deadline - clock_timestamp()), 0)::float8
-			FROM deliveries WHERE key = $1 FOR UPDATE`, d.Key).Scan(&had, &waitSeconds)
-		known, err := found(err)
-		if err != nil {
+			FROM deliveries WHERE key = $1 FOR UPDATE`, d.Key).QueryRow(func(row pgx.Row) (err error) {
+			known, err = found(row.Scan(&had, &waitSeconds))
 			return err
-		}
-		intent.Ambiguous, intent.Wait = had, time.Duration(waitSeconds*float64(time.Second))
-		intent.Delivery, err = scanDelivery(longerRow{into: &raced, Row: tx.QueryRow(ctx, `
+		})
+		batch.Queue(`
 			INSERT INTO deliveries (key, office_key, session_key, run_id, kind, part, reply, state, text, deadline, cause_message_id)
 			VALUES ($1, $2, $3, nullif($4, ''), $5, $6, $7, 'intended', $8, clock_timestamp() + make_interval(secs => $9), nullif($10, ''))
 			ON CONFLICT (key) DO UPDATE SET token = deliveries.token + 1, updated_at = clock_timestamp(),
@@ -111,7 +110,13 @@ func (s *Store) Intend(ctx context.Context, d Delivery, within time.Duration, pr
 				state = CASE WHEN deliveries.state = 'deleted' THEN 'intended' ELSE deliveries.state END,
 				text = CASE WHEN deliveries.state = 'final' THEN deliveries.text ELSE excluded.text END,
 				kind = CASE WHEN deliveries.state = 'final' THEN deliveries.kind ELSE excluded.kind END
-			RETURNING `+deliveryColumns+`, xmax <> 0`, d.Key, d.OfficeKey, d.SessionKey, d.RunID, d.Kind, d.Part, d.Reply, text.Storable(d.Text), within.Seconds(), d.CauseID)})
+			RETURNING `+deliveryColumns+`, xmax <> 0`, d.Key, d.OfficeKey, d.SessionKey, d.RunID, d.Kind, d.Part, d.Reply, text.Storable(d.Text), within.Seconds(), d.CauseID).
+			QueryRow(func(row pgx.Row) (err error) {
+				intent.Delivery, err = scanDelivery(longerRow{into: &raced, Row: row})
+				return err
+			})
+		err := tx.SendBatch(ctx, batch).Close()
+		intent.Ambiguous, intent.Wait = had, time.Duration(waitSeconds*float64(time.Second))
 		if !known && raced { // somebody else's first intent came between the two statements
 			intent.Ambiguous, intent.Wait = true, within
 		}

@@ -102,8 +102,9 @@ func scanEntry(row pgx.CollectableRow) (Entry, error) {
 }
 
 // appendEntries appends to a session in the order given and fills in id, seq and time. It is refused with conflict when
-// the session's epoch is no longer the given one: a reset came in between.
-func appendEntries(ctx context.Context, tx pgx.Tx, sessionID string, epoch int, entries []Entry) error {
+// the session's epoch is no longer the given one: a reset came in between. along queues what is sent with the entries,
+// once they have their places.
+func appendEntries(ctx context.Context, tx pgx.Tx, sessionID string, epoch int, entries []Entry, along ...func(*pgx.Batch)) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -134,6 +135,9 @@ func appendEntries(ctx context.Context, tx pgx.Tx, sessionID string, epoch int, 
 			VALUES ($1, $2, $3, nullif($4, ''), nullif($5, ''), nullif($6, ''), $7, $8) RETURNING id, at`,
 			sessionID, e.Seq, e.Kind, e.RunID, e.Slot, e.MessageID, body, e.Tokens).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&e.ID, &e.At) })
+	}
+	for _, queue := range along {
+		queue(batch)
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,6 +52,50 @@ func (s *Store) Office(ctx context.Context, key string) (Office, error) {
 		return Office{}, fault.New(fault.NotFound, "there is no office %s", key)
 	}
 	return o, nil
+}
+
+// Home is where an office is. The key is derived from it, so it never changes.
+type Home struct {
+	Platform       string
+	ConversationID string
+}
+
+// homes remembers some homes: every step of a run asks for its own.
+type homes struct {
+	mu    sync.Mutex
+	known map[string]Home
+}
+
+const maxHomes = 10_000 // about 2 MB
+
+func (h *homes) get(key string) (Home, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	home, known := h.known[key]
+	return home, known
+}
+
+func (h *homes) put(key string, home Home) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known == nil || len(h.known) >= maxHomes {
+		h.known = map[string]Home{}
+	}
+	h.known[key] = home
+}
+
+// Home tells where an office is; not_found when there is none.
+func (s *Store) Home(ctx context.Context, key string) (Home, error) {
+	if home, known := s.homes.get(key); known {
+		return home, nil
+	}
+	o, err := s.Office(ctx, key)
+	if err != nil {
+		return Home{}, err
+	}
+	home := Home{Platform: o.Platform, ConversationID: o.ConversationID}
+	s.homes.put(key, home)
+	return home, nil
 }
 
 // Offices lists all offices, newest first.

@@ -70,14 +70,13 @@ func scanRun(row pgx.Row) (Run, error) {
 	return r, err
 }
 
-func insertRun(ctx context.Context, tx pgx.Tx, r Run) error {
-	_, err := tx.Exec(ctx, `
+func insertRun(batch *pgx.Batch, r Run) {
+	batch.Queue(`
 		INSERT INTO runs (id, office_key, session_key, session_id, epoch, trigger, word, trigger_message_id, attempt, reply,
 			workflow_id, origin_run_id, temporal_run_id, state, model, first_seq, last_seq, received_at, marked)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'running', $14, $15, $16, $17, $18)`,
 		r.ID, r.OfficeKey, r.SessionKey, r.SessionID, r.Epoch, r.Trigger, r.Word, r.TriggerMessageID, r.Attempt, r.Reply,
 		r.WorkflowID, r.OriginRunID, r.TemporalRunID, r.Model, r.FirstSeq, r.LastSeq, r.ReceivedAt, r.Marked)
-	return err
 }
 
 // Run finds a run by id; not_found when there is none.
@@ -270,6 +269,9 @@ func openCalls(ctx context.Context, tx pgx.Tx, sessionID, runID string) ([]Entry
 		return nil, err
 	}
 	calls := turns[0].Body.Calls()
+	if len(calls) == 0 {
+		return nil, nil
+	}
 	slots := make([]string, len(calls))
 	for i := range calls {
 		slots[i] = CallSlot(turns[0].Slot, i)

@@ -46,15 +46,19 @@ func scanSession(row pgx.Row) (Session, error) {
 }
 
 func sessionByID(ctx context.Context, q querier, id string) (Session, error) {
-	session, err := scanSession(q.QueryRow(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE id = $1`, id))
+	session, err := scanSession(q.QueryRow(ctx, sessionSQL, id))
 	if ok, err := found(err); !ok {
 		if err != nil {
 			return Session{}, err
 		}
-		return Session{}, fault.New(fault.NotFound, "there is no session %s", id)
+		return Session{}, noSession(id)
 	}
 	return session, nil
 }
+
+const sessionSQL = `SELECT ` + sessionColumns + ` FROM sessions WHERE id = $1`
+
+func noSession(id string) error { return fault.New(fault.NotFound, "there is no session %s", id) }
 
 func currentSession(ctx context.Context, q querier, officeKey, sessionKey string) (Session, bool, error) {
 	session, err := scanSession(q.QueryRow(ctx, `

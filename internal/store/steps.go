@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
@@ -47,6 +48,8 @@ type Step struct {
 	// Process is what an earlier attempt left running, if one said so. It stays until the step is done: this attempt may
 	// die, too, before it has dealt with it.
 	Process json.RawMessage
+	// Memory is what was recalled for the run; nil before that.
+	Memory *Memory
 }
 
 // BeginStep opens an attempt at a step and takes the right to write from earlier attempts. It is refused with conflict
@@ -56,17 +59,23 @@ func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error)
 	// A token lost with a crash of the database makes the newest attempt's own write fail as overtaken, and it is tried
 	// again.
 	err := s.txUnforced(ctx, "begin_step", func(tx pgx.Tx) error {
-		var err error
-		if step.Run, err = runByID(ctx, tx, runID); err != nil {
+		var entries []Entry
+		known := false
+		batch := &pgx.Batch{}
+		batch.Queue(`SELECT `+runColumns+`, memory FROM runs WHERE id = $1`, runID).QueryRow(func(row pgx.Row) (err error) {
+			step.Run, err = scanRun(longerRow{Row: row, into: &step.Memory})
+			known, err = found(err)
+			return err
+		})
+		batch.Queue(stepEntriesSQL, runID, slot).Query(func(rows pgx.Rows) (err error) {
+			entries, err = pgx.CollectRows(rows, scanEntry)
+			return err
+		})
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE run_id = $1 AND slot = $2`, runID, slot)
-		if err != nil {
-			return err
-		}
-		entries, err := pgx.CollectRows(rows, scanEntry)
-		if err != nil {
-			return err
+		if !known {
+			return fault.New(fault.NotFound, "there is no run %s", runID)
 		}
 		if len(entries) == 1 {
 			step.Done = &entries[0]
@@ -75,14 +84,16 @@ func (s *Store) BeginStep(ctx context.Context, runID, slot string) (Step, error)
 		if step.Run.State != Running {
 			return fault.New(fault.Conflict, "the run is settled already (%s)", step.Run.Outcome)
 		}
-		err = tx.QueryRow(ctx, `
+		return tx.QueryRow(ctx, `
 			INSERT INTO run_steps (run_id, slot, token) VALUES ($1, $2, 1)
 			ON CONFLICT (run_id, slot) DO UPDATE SET token = run_steps.token + 1, started_at = clock_timestamp()
 			RETURNING token, process`, runID, slot).Scan(&step.Token, &step.Process)
-		return err
 	})
 	return step, err
 }
+
+// stepEntriesSQL finds what a step has written; there is one entry of a slot at most.
+const stepEntriesSQL = `SELECT ` + entryColumns + ` FROM entries WHERE run_id = $1 AND slot = $2`
 
 // Started notes durably that a step is about to have effects, and what process has them: after this, a later attempt
 // must not repeat it. It is refused as overtaken when a later attempt has begun.
@@ -134,47 +145,49 @@ func commitStep(ctx context.Context, tx pgx.Tx, step Step, spent Spent, entry En
 	entry.RunID, entry.Slot = step.Run.ID, step.Slot
 	stored := append([]Entry{entry}, following...)
 	var token int64
-	if _, err := found(tx.QueryRow(ctx, `SELECT token FROM run_steps WHERE run_id = $1 AND slot = $2 FOR UPDATE`,
-		step.Run.ID, step.Slot).Scan(&token)); err != nil {
+	var existing []Entry
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT token FROM run_steps WHERE run_id = $1 AND slot = $2 FOR UPDATE`, step.Run.ID, step.Slot).QueryRow(func(row pgx.Row) error {
+		_, err := found(row.Scan(&token))
+		return err
+	})
+	batch.Queue(stepEntriesSQL, step.Run.ID, step.Slot).Query(func(rows pgx.Rows) (err error) {
+		existing, err = pgx.CollectRows(rows, scanEntry)
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return Entry{}, err
 	}
 	if token != step.Token {
 		return Entry{}, overtaken()
 	}
-	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM entries WHERE run_id = $1 AND slot = $2`, step.Run.ID, step.Slot)
-	if err != nil {
-		return Entry{}, err
-	}
-	existing, err := pgx.CollectRows(rows, scanEntry)
-	if err != nil {
-		return Entry{}, err
-	}
 	if len(existing) == 1 {
 		return existing[0], nil
 	}
-	if err := appendEntries(ctx, tx, step.Run.SessionID, step.Run.Epoch, stored); err != nil {
-		return Entry{}, err
-	}
-	return stored[0], spend(ctx, tx, step.Run.ID, stored, spent)
+	err := appendEntries(ctx, tx, step.Run.SessionID, step.Run.Epoch, stored, func(batch *pgx.Batch) { spend(batch, step.Run.ID, stored, spent) })
+	return stored[0], err
 }
 
-func spend(ctx context.Context, tx pgx.Tx, runID string, written []Entry, spent Spent) error {
+// spend queues what a step adds to its run's account. It fails where the run is settled.
+func spend(batch *pgx.Batch, runID string, written []Entry, spent Spent) {
 	thinking := 0
 	if written[0].Kind == EntryAssistant {
 		thinking = 1
 	}
-	tag, err := tx.Exec(ctx, `
+	batch.Queue(`
 		UPDATE runs SET last_seq = greatest(last_seq, $2), steps = steps + $3,
 			input_tokens = input_tokens + $4, output_tokens = output_tokens + $5,
 			cache_read_tokens = cache_read_tokens + $6, cache_write_tokens = cache_write_tokens + $7,
 			cost_micros = CASE WHEN $3 = 0 THEN cost_micros WHEN steps = 0 THEN $8::bigint ELSE cost_micros + $8::bigint END,
 			model_ms = model_ms + $9, tool_ms = tool_ms + $10
 		WHERE id = $1 AND state = 'running'`, runID, written[len(written)-1].Seq, thinking,
-		spent.Usage.Input, spent.Usage.Output, spent.Usage.CacheRead, spent.Usage.CacheWrite, spent.CostMicros, spent.ModelMS, spent.ToolMS)
-	if err == nil && tag.RowsAffected() == 0 {
-		return fault.New(fault.Conflict, "the run was settled in the meantime")
-	}
-	return err
+		spent.Usage.Input, spent.Usage.Output, spent.Usage.CacheRead, spent.Usage.CacheWrite, spent.CostMicros, spent.ModelMS, spent.ToolMS).
+		Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() == 0 {
+				return fault.New(fault.Conflict, "the run was settled in the meantime")
+			}
+			return nil
+		})
 }
 
 // CloseCalls answers the tool calls that earlier steps of a run left open, before the next model call.
@@ -217,8 +230,5 @@ func (s *Store) RunMemory(ctx context.Context, runID string) (Memory, bool, erro
 // SetRunMemory keeps what was recalled for a run, once: its steps must see the same.
 func (s *Store) SetRunMemory(ctx context.Context, runID string, m Memory) error {
 	// Lost with a crash of the database, it is read again.
-	return s.txUnforced(ctx, "recall", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE runs SET memory = coalesce(memory, $2) WHERE id = $1 AND state = 'running'`, runID, m)
-		return err
-	})
+	return translate(s.execUnforced(ctx, "recall", `UPDATE runs SET memory = coalesce(memory, $2) WHERE id = $1 AND state = 'running'`, runID, m))
 }

@@ -23,6 +23,8 @@ import (
 type Store struct {
 	pool *pgxpool.Pool
 	full atomic.Bool // a write has found the database's disk full
+
+	homes homes
 }
 
 // Connections of one process. A transaction is never open across a model, tool or platform call, so a few connections
@@ -137,6 +139,20 @@ func (s *Store) exec(ctx context.Context, name, sql string, args ...any) (pgconn
 	return tag, s.written(err)
 }
 
+// execUnforced is exec for what a crash of the database may take back, as with txUnforced. Both statements are one round
+// trip and one transaction.
+func (s *Store) execUnforced(ctx context.Context, name, sql string, args ...any) error {
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	batch.Queue(sql, args...)
+	failpoint.Hit(name + ".commit.before")
+	err := s.pool.SendBatch(ctx, batch).Close()
+	if err == nil {
+		failpoint.Hit(name + ".commit.after")
+	}
+	return s.written(err)
+}
+
 // execRow is exec for a statement that returns a row.
 func (s *Store) execRow(ctx context.Context, name, sql string, args []any, into ...any) error {
 	failpoint.Hit(name + ".commit.before")
@@ -149,9 +165,11 @@ func (s *Store) execRow(ctx context.Context, name, sql string, args []any, into 
 
 // lockSession serialises what concerns one session: claims, resets and forks. It is held to the transaction's end.
 func lockSession(ctx context.Context, tx pgx.Tx, officeKey, sessionKey string) error {
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`, officeKey, sessionKey)
+	_, err := tx.Exec(ctx, lockSQL, officeKey, sessionKey)
 	return err
 }
+
+const lockSQL = `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`
 
 // translate gives a database error its code. Errors that already have one pass through.
 func translate(err error) error {
