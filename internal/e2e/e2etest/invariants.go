@@ -49,7 +49,10 @@ var faults = map[string]string{
 		WHERE r.outcome <> 'silent' AND NOT (r.outcome = 'stopped' AND EXISTS (
 			SELECT 1 FROM deliveries n WHERE n.run_id = r.id AND n.cause_message_id IS NOT NULL))
 		GROUP BY r.id HAVING count(d.key) <> 1`,
-	"no delivery left half-way": `SELECT key || ' is ' || state FROM deliveries WHERE state IN ('intended', 'posted')`,
+	// What a stranger is told is said at most once: whoever dies at it leaves the intent, which keeps others from it.
+	"no delivery left half-way": `
+		SELECT key || ' (' || left(text, 40) || ') is ' || state FROM deliveries
+		WHERE state = 'posted' OR state = 'intended' AND text NOT LIKE 'I may not answer you here.%'`,
 	"an answer is in the chat log once": `
 		SELECT r.id || ' is logged ' || count(m.id) || ' times' FROM runs r LEFT JOIN chat_log m
 			ON m.run_id = r.id AND m.kind = 'answer' AND m.cause_message_id = r.trigger_message_id
