@@ -129,7 +129,7 @@ var scenes = []scene{
 	{
 		name: "a stranger asks",
 		reaches: []string{
-			"intend_first.commit@slack,discord,telegram", "turn_away.commit@github", "discord.dm", "slack.chat.postEphemeral",
+			"intend_first.commit@slack,discord,telegram", "discord.dm", "slack.chat.postEphemeral",
 		},
 		play: func(s *stage) {
 			s.room.Say(s.TB, adaptertest.Saying{By: adaptertest.Stranger, Mention: true, Text: "hello " + s.word})
