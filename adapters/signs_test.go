@@ -128,3 +128,33 @@ func TestASignThatWasNotPutOnIsNotTakenOff(t *testing.T) {
 		t.Error("the run is to take off what is not there")
 	}
 }
+
+// TestANoticeWhoseSenderDiedIsGivenUpOnceNobodyRepeatsIt leaves a notice on its way.
+func TestANoticeWhoseSenderDiedIsGivenUpOnceNobodyRepeatsIt(t *testing.T) {
+	t.Parallel()
+	p, _ := onStage(t)
+	r := p.receive(p.says("U1", "first", adapters.Mention))
+	state := func() (state string) {
+		t.Helper()
+		if err := p.store.Pool().QueryRow(t.Context(), `SELECT state FROM deliveries WHERE key = 'k'`).Scan(&state); err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	if _, err := p.store.Pool().Exec(t.Context(), `
+		INSERT INTO deliveries (key, office_key, session_key, cause_message_id, kind, state, text, deadline)
+		SELECT 'k', office_key, session_key, message_id, 'notice', 'intended', 'wait', now() - interval '1 minute' FROM inbox`); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"intended", "refused"} {
+		if err := p.store.Abandon(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got := state(); got != want {
+			t.Errorf("it is %s, want %s", got, want)
+		}
+		if want == "intended" {
+			p.claim("C1", r) // the row is gone
+		}
+	}
+}

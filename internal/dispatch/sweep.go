@@ -210,7 +210,7 @@ func (s *Sweeper) takeOffSigns(ctx context.Context) error {
 		s.report("signs", s.Signs.TakeOff(within, r))
 		done()
 	}
-	return nil
+	return s.Store.Abandon(ctx, signAfter)
 }
 
 // tellUnserved lets operators know of words and decisions that wait for a token that nobody has: once, until they are

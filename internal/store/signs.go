@@ -31,6 +31,17 @@ func (s *Store) NotMarked(ctx context.Context, row InboxRow) error {
 	})
 }
 
+// Abandon ends notices that were on their way when their sender died, and that nobody will repeat: what is repeated has
+// its row in the inbox. So it is with the word that a message waits.
+func (s *Store) Abandon(ctx context.Context, age time.Duration) error {
+	_, err := s.exec(ctx, "signed", `
+		UPDATE deliveries d SET state = 'refused', error_code = 'interrupted', error_text = 'its sender has died', deadline = NULL, updated_at = clock_timestamp()
+		WHERE d.state = 'intended' AND d.kind = 'notice' AND d.run_id IS NULL AND d.cause_message_id IS NOT NULL
+			AND d.deadline < clock_timestamp() - make_interval(secs => $1)
+			AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.office_key = d.office_key AND i.message_id = d.cause_message_id)`, age.Seconds())
+	return translate(err)
+}
+
 // Signed takes the runs of these platforms that ended at least so long ago, and at most a day, and whose messages still
 // carry the sign that they wait. No other caller gets them for the given time.
 func (s *Store) Signed(ctx context.Context, platforms []office.Platform, age, again time.Duration, limit int) ([]Run, error) {
