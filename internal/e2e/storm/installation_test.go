@@ -213,8 +213,12 @@ func (s *storm) calm() {
 
 // eventually waits until nothing is left.
 func (s *storm) eventually(what string, left func() []string) bool {
-	for deadline := time.Now().Add(e2etest.Patience); ; time.Sleep(100 * time.Millisecond) {
+	fewest := 0
+	for deadline := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		still := left()
+		if fewest == 0 || len(still) < fewest { // it goes on
+			fewest, deadline = len(still), time.Now().Add(e2etest.Patience)
+		}
 		if len(still) == 0 {
 			return true
 		}

@@ -43,6 +43,8 @@ func (s *storm) pace(p office.Platform) time.Duration {
 		return 45 * time.Second
 	case p == office.GitHub:
 		return 10 * time.Second
+	case s.length >= long:
+		return 12 * time.Second
 	}
 	return 7 * time.Second
 }
