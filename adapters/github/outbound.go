@@ -65,7 +65,7 @@ func (a *Adapter) resolve(ctx context.Context, named map[string]string) {
 
 // Post comments on the issue or pull request, or answers in the inline thread that the answer belongs to.
 func (a *Adapter) Post(ctx context.Context, m adapters.Outgoing) (string, error) {
-	at, err := targetOf(m)
+	at, err := a.targetOf(ctx, m)
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func (a *Adapter) comment(ctx context.Context, at target, body string) (id strin
 
 // Edit changes a comment of the bound account.
 func (a *Adapter) Edit(ctx context.Context, message string, m adapters.Outgoing) error {
-	at, err := targetOf(m)
+	at, err := a.targetOf(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *Adapter) Edit(ctx context.Context, message string, m adapters.Outgoing)
 
 // Delete takes a comment of the bound account back.
 func (a *Adapter) Delete(ctx context.Context, message string, m adapters.Outgoing) error {
-	at, err := targetOf(m)
+	at, err := a.targetOf(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ const clocksApart = 2 * time.Minute
 
 // FindDelivery looks for the marker among the conversation's comments, or the pull request's inline comments.
 func (a *Adapter) FindDelivery(ctx context.Context, m adapters.Outgoing, since time.Time) (string, bool, error) {
-	at, err := targetOf(m)
+	at, err := a.targetOf(ctx, m)
 	if err != nil {
 		return "", false, err
 	}
@@ -205,7 +205,7 @@ func (a *Adapter) Mark(ctx context.Context, m adapters.Outgoing, mark adapters.M
 }
 
 func (a *Adapter) react(ctx context.Context, m adapters.Outgoing) (reaction int64, err error) {
-	at, err := targetOf(m)
+	at, err := a.targetOf(ctx, m)
 	if err != nil {
 		return 0, err
 	}
@@ -238,7 +238,7 @@ func (a *Adapter) Unmark(ctx context.Context, m adapters.Outgoing, mark adapters
 	if err != nil {
 		return err
 	}
-	at, err := targetOf(m)
+	at, err := a.targetOf(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -21,7 +22,18 @@ type target struct {
 	Thread int64  `json:"thread,omitempty"` // the first comment of an inline thread
 }
 
-func targetOf(m adapters.Outgoing) (target, error) { return readTarget(m.Reply, m.Address) }
+// targetOf is where a message belongs: where the run was asked for, or, when a scheduled task is what began it, in the
+// conversation that the task was made in.
+func (a *Adapter) targetOf(ctx context.Context, m adapters.Outgoing) (target, error) {
+	if len(m.Reply) == 0 || string(m.Reply) == "{}" {
+		key, err := m.Address.Key()
+		if err != nil {
+			return target{}, fault.Wrap(fault.Invalid, err, "the conversation on GitHub is not known")
+		}
+		return a.placeOf(ctx, string(key))
+	}
+	return readTarget(m.Reply, m.Address)
+}
 
 func readTarget(raw json.RawMessage, at office.Address) (target, error) {
 	var t target
