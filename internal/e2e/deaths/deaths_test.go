@@ -18,7 +18,7 @@ const lanes = 2
 // few are the points at which processes die unless MIKAN_DEATHS is all: where an answer is most easily lost or repeated.
 var few = map[office.Platform][]string{
 	office.Slack:    {"slack.ack.before", "slack.chat.startStream.after", "platform.post.after"},
-	office.Discord:  {"platform.post.after", "platform.edit.after", "cursor.commit.before"},
+	office.Discord:  {"platform.post.after", "platform.edit.after", "settle.commit.before"},
 	office.Telegram: {"telegram.getupdates.after", "platform.post.after", "platform.edit.after"},
 	office.GitHub:   {"github.comment.after", "github.permission.after", "github.cursor.before"},
 }
