@@ -11,11 +11,12 @@ import (
 
 // spared are the beginnings of the fail points at which no process of these suites dies, each with the reason.
 var spared = map[string]string{
-	"import":                 "the import is one command that is given again; internal/migrate kills it at each of its points",
-	"continued.":             "needs a run of some three hundred steps; the statement counts the run's executions, and nothing else",
-	"discord.whisper.delete": "only what a late attempt has shown twice is taken back; see the tests of Discord's Delete",
-	"github.delete":          "the same, on GitHub",
-	"github.unreact":         "nobody takes off yet that a message was seen",
+	"import":                            "the import is one command that is given again; internal/migrate kills it at each of its points",
+	"continued.":                        "needs a run of some three hundred steps; the statement counts the run's executions, and nothing else",
+	"discord.whisper.delete":            "only what a late attempt has shown twice is taken back; see the tests of Discord's Delete",
+	"github.delete":                     "the same, on GitHub",
+	"slack.apps.connections.open.after": "the library connects again by itself; its loop ends with the process",
+	"github.unreact":                    "nobody takes off yet that a message was seen",
 }
 
 // TestEachFailPointIsDiedAt finds a fail point that is in the sources and in nobody's way: the terminal's suite takes
@@ -49,7 +50,7 @@ func TestScenesReachWhatThereIs(t *testing.T) {
 	for _, sc := range scenes {
 		for _, name := range sc.reaches {
 			base, _, _ := strings.Cut(name, "@")
-			if !slices.Contains(points, base+".before") && !slices.Contains(points, base+".after") {
+			if !slices.Contains(points, base) && !slices.Contains(points, base+".before") && !slices.Contains(points, base+".after") {
 				t.Errorf("%s: there is no fail point %s", sc.name, base)
 			}
 		}

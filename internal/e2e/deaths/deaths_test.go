@@ -53,7 +53,7 @@ func (sc scene) leads(on office.Platform, point string) bool {
 		if owner, _, _ := strings.Cut(name, "."); slices.Contains(platforms, office.Platform(owner)) {
 			only, narrowed = owner, true
 		}
-		return name == base && (!narrowed || slices.Contains(strings.Split(only, ","), string(on)))
+		return (name == base || name == point) && (!narrowed || slices.Contains(strings.Split(only, ","), string(on)))
 	})
 }
 

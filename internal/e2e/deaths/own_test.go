@@ -92,7 +92,7 @@ func (s *stage) once(piece string, texts func() []string) {
 var slackScenes = []scene{
 	{
 		name: "Slack ends the sockets", on: []office.Platform{office.Slack},
-		reaches: []string{"slack.apps.connections.open"},
+		reaches: []string{"slack.apps.connections.open.before"},
 		play: func(s *stage) {
 			s.greeted()
 			s.slack().DropSockets()
@@ -209,10 +209,10 @@ func (s *stage) slackTexts(channel string) []string {
 var discordScenes = []scene{
 	{
 		name: "somebody gives a command", on: []office.Platform{office.Discord},
-		reaches: []string{"discord.callback", "discord.whisper"},
+		reaches: []string{"discord.callback"},
 		play: func(s *stage) {
 			id := s.discord().Invoke(s.room.ID(), s.platform.Person(adaptertest.Ann), "help", nil)
-			s.once("Write what you want done", func() []string { return contents(s.discord().Whispers(id)) })
+			s.once("Write what you want done", func() []string { return s.answersTo(id) })
 		},
 	},
 	{
@@ -222,17 +222,17 @@ var discordScenes = []scene{
 			s.greeted()
 			s.remembered(60)
 			id := s.discord().Invoke(s.room.ID(), s.platform.Person(adaptertest.Ann), "memory", nil)
-			s.once("fact 59 of "+s.word, func() []string { return contents(s.discord().Whispers(id)) })
+			s.once("fact 59 of "+s.word, func() []string { return s.answersTo(id) })
 		},
 	},
 	{
 		name: "the reply to a command's answer is lost", on: []office.Platform{office.Discord},
-		reaches: []string{"discord.whisper.find"},
+		reaches: []string{"discord.whisper.find", "discord.whisper"},
 		play: func(s *stage) {
 			s.discord().Fail(discordtest.Fault{Method: http.MethodPatch, Route: "/webhooks/{app}/{token}/messages/{message}", Lost: discordtest.ReplyLost})
 			s.discord().Fail(discordtest.Fault{Method: http.MethodPost, Route: "/interactions/{interaction}/{token}/callback", Lost: discordtest.ReplyLost, Times: 2})
 			id := s.discord().Invoke(s.room.ID(), s.platform.Person(adaptertest.Ann), "help", nil)
-			s.once("Write what you want done", func() []string { return contents(s.discord().Whispers(id)) })
+			s.once("Write what you want done", func() []string { return s.answersTo(id) })
 		},
 	},
 	{
@@ -266,6 +266,11 @@ var discordScenes = []scene{
 			s.shows("echo: hello " + s.word)
 		},
 	},
+}
+
+// answersTo are what a command was answered with: for its user alone, or, when Discord would not wait any more, in the room.
+func (s *stage) answersTo(id string) []string {
+	return append(contents(s.discord().Whispers(id)), contents(s.discord().Own(s.room.ID()))...)
 }
 
 func contents(all []discordtest.Message) []string {
