@@ -158,7 +158,7 @@ var slackScenes = []scene{
 	},
 	{
 		name: "somebody of another workspace shares a file", on: []office.Platform{office.Slack},
-		reaches: []string{"slack.files.info", "slack.users.info", "vet"},
+		reaches: []string{"slack.files.info"},
 		play: func(s *stage) {
 			team, err := s.slack().CreateTeam(slacktest.NewTeam{Name: s.word})
 			s.must(err)
@@ -174,6 +174,21 @@ var slackScenes = []scene{
 			defer s.Mikan("access", "remove", "slack", "user", guest.ID)
 			s.mustSay(slacktest.Saying{Channel: c.ID, User: guest.ID, Text: s.platform.Mention() + " see " + s.word, Files: []string{f.ID}})
 			s.once("echo: see "+s.word, func() []string { return s.slackTexts(c.ID) })
+		},
+	},
+	{
+		name: "somebody of another workspace asks", on: []office.Platform{office.Slack},
+		reaches: []string{"slack.users.info", "vet"},
+		play: func(s *stage) {
+			team, err := s.slack().CreateTeam(slacktest.NewTeam{Name: s.word})
+			s.must(err)
+			guest, err := s.slack().CreateUser(slacktest.NewUser{Name: s.word, Team: team.ID})
+			s.must(err)
+			c, err := s.slack().CreateChannel(slacktest.NewChannel{Name: s.word, WithBot: true, Members: []string{guest.ID}, SharedWith: []string{team.ID}})
+			s.must(err)
+			s.mustSay(slacktest.Saying{Channel: c.ID, User: guest.ID, Text: s.platform.Mention() + " hello"})
+			s.ask("hello " + s.word)
+			s.shows("echo: hello " + s.word)
 		},
 	},
 	{
