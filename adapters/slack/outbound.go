@@ -134,7 +134,7 @@ func (a *Adapter) Delete(ctx context.Context, messageID string, m adapters.Outgo
 		return err
 	}
 	err = a.limited(ctx, to.Team, deleting, "", rate.Final, remove)
-	if said(err, "streaming_state_conflict") {
+	if said(err, "streaming_state_conflict", "cant_delete_message") { // a stream that a process began which has died
 		if err := a.stopStream(ctx, to, messageID, m); err != nil {
 			return err
 		}

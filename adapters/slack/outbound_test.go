@@ -278,6 +278,14 @@ func TestASilentRunTakesItsStreamBack(t *testing.T) {
 	if got := r.shown(r.general.ID); len(got) != 0 {
 		t.Errorf("left behind: %+v", got)
 	}
+	// Whoever began the stream has died: another process takes it back.
+	m = r.outgoing(r.general.ID, root.TS, "k2", "")
+	id, err = r.adapter.Post(t.Context(), growing(m, "[SIL"))
+	r.must(err)
+	r.must(newAdapter(t, r.slack, r.store, bySocket, config.SlackSettings{}).Delete(t.Context(), id, m))
+	if got := r.shown(r.general.ID); len(got) != 0 {
+		t.Errorf("left behind by another process: %+v", got)
+	}
 }
 
 func TestWhatNobodyAskedForGoesToTheTopLevel(t *testing.T) {
