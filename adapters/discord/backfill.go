@@ -21,6 +21,9 @@ const (
 	oldest = 14 * 24 * time.Hour
 	// margin is read twice at a channel that has no cursor of its own: events of different channels have no order.
 	margin = time.Minute
+	// edited is how much of a channel is read twice: history tells of an edit, which may newly mention mikan, only at its
+	// message, which was read already.
+	edited = 5 * time.Minute
 	// abreast is how many channels are read at once.
 	abreast = 4
 	// guildsWithin is how long a session waits for the guilds that it was promised.
@@ -176,12 +179,6 @@ func (c *connection) begin(ctx context.Context, promised []guild, application st
 
 // catchUp puts the reading of every channel with news at the front of its lane.
 func (c *connection) catchUp(ctx context.Context, complete <-chan struct{}, began time.Time) {
-	select {
-	case <-complete:
-	case <-time.After(guildsWithin):
-	case <-ctx.Done():
-		return
-	}
 	var known map[string]string
 	err := c.untilDone(ctx, func() (err error) {
 		known, err = c.services.Store.Cursors(ctx, string(office.Discord), c.self)
@@ -190,11 +187,17 @@ func (c *connection) catchUp(ctx context.Context, complete <-chan struct{}, bega
 	if err != nil {
 		return
 	}
-	for id, from := range c.gaps.look(c.withNews(known, began)) {
-		c.lanes.put(ctx, id, func(ctx context.Context) { c.backfill(ctx, id, from) })
-	}
 	if _, started := known[""]; !started {
 		c.note(ctx, idAt(began)) // from here on, everything is read
+	}
+	select {
+	case <-complete:
+	case <-time.After(guildsWithin):
+	case <-ctx.Done():
+		return
+	}
+	for id, from := range c.gaps.look(c.withNews(known, began)) {
+		c.lanes.put(ctx, id, func(ctx context.Context) { c.backfill(ctx, id, from) })
 	}
 }
 
@@ -214,13 +217,14 @@ func (c *connection) withNews(known map[string]string, began time.Time) map[stri
 			}
 		}
 	}
+	lately := idAt(began.Add(-edited))
 	for id, position := range from {
-		if newer(floor, position) {
-			position = floor
-			from[id] = floor
-		}
-		if p, ok := c.places.known(id); ok && p.LastMessage != "" && !newer(p.LastMessage, position) {
+		if p, ok := c.places.known(id); ok && p.LastMessage != "" && !newer(p.LastMessage, position) && !newer(p.LastMessage, lately) {
 			delete(from, id) // nothing was said there
+			continue
+		}
+		if from[id] = idAt(timeOf(position).Add(-edited)); newer(floor, from[id]) {
+			from[id] = floor
 		}
 	}
 	return from

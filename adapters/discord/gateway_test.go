@@ -155,11 +155,28 @@ func TestWhatIsTooOldIsLoggedAndNotAnswered(t *testing.T) {
 	}
 }
 
+// An edit that newly mentions mikan calls it, also when it comes while nobody listens.
+func TestAMessageThatWasReadIsReadAgainForItsEdit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, discordtest.Options{})
+	first := r.listen()
+	said := r.say(discordtest.Utterance{Text: "what a day"})
+	if got := r.decision(said); got != adapters.Logged {
+		t.Errorf("talk: %s", got)
+	}
+	r.known(r.general)
+	first.quit()
+	r.discord.EditText(r.general, said, r.mention()+" what a day")
+	r.wire("another process")
+	r.listen()
+	r.eventually("the edit calls mikan", func() bool { return slices.Equal(r.triggers(), []string{said}) })
+}
+
 func TestAChannelWithoutNewsCostsNoCall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, discordtest.Options{})
 	first := r.listen()
-	r.known(r.general)
+	r.decision(r.say(discordtest.Utterance{Text: "some time ago", At: time.Now().Add(-10 * time.Minute)}))
 	first.quit()
 	before := len(r.discord.Calls("GET", "/channels/{channel}/messages"))
 	r.listen()
