@@ -76,9 +76,16 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil || !s.full.Load() {
 		return translate(err)
 	}
-	// Pages of a temporary table take room on the disk, and go with the transaction.
-	_, err := s.pool.Exec(ctx, `
-		CREATE TEMPORARY TABLE room ON COMMIT DROP AS SELECT repeat(md5(n::text), 200) FROM generate_series(1, 16) n`)
+	// Pages of a temporary table take room on the disk, where other tables go, and go with the
+	// transaction. Rows of less than 2 kB are not compressed: these are a quarter of a megabyte.
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT set_config('temp_tablespaces', current_setting('default_tablespace'), true)`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			CREATE TEMPORARY TABLE room ON COMMIT DROP AS SELECT repeat(md5(n::text), 60) FROM generate_series(1, 128) n`)
+		return err
+	})
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && !isFull(err) {
 		err = nil // temporary tables are not allowed, perhaps; the next write will tell
