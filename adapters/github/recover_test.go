@@ -13,9 +13,6 @@ import (
 	"github.com/geminixiang/mikan/internal/store"
 )
 
-// followed is the cursor of the repository.
-var followed = store.Stream{Platform: "github", Installation: "mikan-bot", Scope: "repo:acme/web.app"}
-
 // known makes a repository one that mikan follows: somebody has called it in once.
 func (w *world) known(g *gateway) {
 	w.Helper()
