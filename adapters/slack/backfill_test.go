@@ -26,7 +26,7 @@ func TestWhatWasMissedIsAnsweredOnceOldestFirst(t *testing.T) {
 	})
 	in.say(slacktest.Saying{Channel: in.general.ID, User: in.ann.ID, Thread: root.TS, Text: "a thread that mikan knows"})
 	in.settle()
-	first.Quit()
+	in.quit(first)
 	var want []string
 	for i := range 3 {
 		in.mention(in.general.ID, "", fmt.Sprintf("missed%d", i))

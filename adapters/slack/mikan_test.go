@@ -13,6 +13,7 @@ import (
 type installation struct {
 	*rig
 	*servicetest.Installation
+	connected int // sockets of the gateways that run
 }
 
 // install makes the parts. lines are those of the MIKAN_CONFIG file.
@@ -28,10 +29,18 @@ func install(t testing.TB, o slacktest.Options, script llmtest.Script, lines ...
 // gateway starts a gateway and waits until it is connected.
 func (in *installation) gateway() *servicetest.Process {
 	in.Helper()
-	before := in.slack.Sockets()
+	in.connected += 2
 	p := in.Gateway()
-	in.eventually("the gateway is connected", func() bool { return in.slack.Sockets() == before+2 })
+	in.eventually("the gateway is connected", func() bool { return in.slack.Sockets() == in.connected })
 	return p
+}
+
+// quit ends a gateway and waits until Slack has heard of it.
+func (in *installation) quit(p *servicetest.Process) {
+	in.Helper()
+	p.Quit()
+	in.connected -= 2
+	in.eventually("the gateway has left", func() bool { return in.slack.Sockets() == in.connected })
 }
 
 // mention says something to mikan in a channel.
