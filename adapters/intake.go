@@ -181,7 +181,7 @@ func (in *Intake) capabilities(at office.Address) Capabilities {
 // wake is best effort: the row is committed, and the sweeper wakes what was not woken.
 func (in *Intake) wake(ctx context.Context, officeKey, sessionKey string) {
 	if err := in.Waker.Wake(ctx, officeKey, sessionKey); err != nil {
-		in.Log.Warn("a run waits for the sweeper", "office", officeKey, "code", fault.CodeOf(err))
+		in.Log.Warn("a run waits for the sweeper", "office", officeKey, "code", fault.CodeOf(err), "error", err)
 	}
 }
 

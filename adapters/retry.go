@@ -32,7 +32,7 @@ func (in *Intake) Retry(ctx context.Context, runID string) (Retried, error) {
 		TriggerID: row.MessageID,
 	}
 	if err := in.Waker.Wake(ctx, row.OfficeKey, row.SessionKey); err != nil {
-		in.Log.Warn("a run waits for the sweeper", "office", row.OfficeKey, "code", fault.CodeOf(err))
+		in.Log.Warn("a run waits for the sweeper", "office", row.OfficeKey, "code", fault.CodeOf(err), "error", err)
 		return r, nil
 	}
 	r.Woken = true
