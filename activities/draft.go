@@ -19,9 +19,6 @@ const (
 	redraw    = time.Second
 )
 
-// placeholder is what a run's message says before there is anything to say.
-const placeholder = "Thinking…"
-
 // draft shows an answer while it grows, always as a whole: the tool calls so far, one line each, and the text below. A
 // failed draw is dropped: the final message says it all.
 type draft struct {
@@ -42,7 +39,7 @@ func (m *Model) startDraft(ctx context.Context, r store.Run, steps string) (*dra
 	d := &draft{steps: steps, changed: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
 	m.Delivery.Accompany(ctx, r, "is thinking…")
 	if can.Placeholder == adapters.PlaceholderFirst && steps == "" {
-		m.draw(ctx, r, placeholder)
+		m.draw(ctx, r, adapters.PlaceholderText)
 	}
 	if can.Redraws == adapters.NoRedraws || can.Redraws == "" {
 		close(d.done)

@@ -409,6 +409,23 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 	case intent.State == store.Final:
 		c.Text = intent.Text
 		return c, nil
+	case messageID == "" && holdsPlace(p, m):
+		growing, holder := p, m
+		growing.stage, holder.Text = Growing, PlaceholderText
+		err = d.call(ctx, at, "post", func(ctx context.Context) error {
+			var err error
+			c.MessageID, err = p.outbound.Post(ctx, outgoing(growing, holder))
+			return err
+		})
+		if err == nil {
+			c.State, c.Text = store.Posted, holder.Text
+			settled, done := begun(ctx)
+			defer done()
+			if err := d.Store.Confirm(settled, c); err != nil {
+				return store.Confirmation{}, d.lost(settled, p, c, err)
+			}
+			return d.show(ctx, p, m)
+		}
 	case messageID == "":
 		err = d.call(ctx, at, "post", func(ctx context.Context) error {
 			var err error
@@ -438,6 +455,15 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 	d.Log.Error("the platform refused a message for good", "platform", platform, "delivery", m.Key, "code", fault.CodeOf(err), "error", err)
 	c.State, c.ErrorCode, c.ErrorText = store.Refused, fault.CodeOf(err), err.Error()
 	return c, nil
+}
+
+// PlaceholderText is what a run's message says before there is anything to say.
+const PlaceholderText = "Thinking…"
+
+// holdsPlace tells whether a message is posted as a placeholder, to be edited once its id is stored: where nobody can find
+// out whether a post came through, it is a placeholder that may stand there twice, and never a piece of an answer.
+func holdsPlace(p place, m store.Delivery) bool {
+	return p.outbound.Capabilities(p.address).Placeholder == PlaceholderFirst && isAnswer(m) && m.Part == 0 && m.Text != PlaceholderText
 }
 
 // anew posts a message whose draft somebody has deleted. An earlier attempt may have done so already.
