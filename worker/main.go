@@ -22,7 +22,8 @@ import (
 func main() {
 	dataDir := flag.String("data-dir", "", "use the dev of this directory when the environment names no database or Temporal")
 	flag.Parse()
-	if err := run(process.UntilSignal(), *dataDir); err != nil {
+	ctx := process.UntilSignal()
+	if err := process.Ended(ctx, run(ctx, *dataDir)); err != nil {
 		var refused *config.Error
 		if errors.As(err, &refused) {
 			for _, problem := range refused.Problems {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,8 +128,9 @@ func TestAnOrderlyEndLosesNothing(t *testing.T) {
 	tool := w.Asked(e2etest.Mark("drained", 6), "--conversation", "tool")
 	w.openRun("tool", calling)
 	w.openRun("model", drafted)
-	first.End(t)
-	w.Worker()
+	first.Signal(syscall.SIGTERM)
+	w.LaunchWorker() // before the first has ended: an ask gives up half a minute after the last worker
+	first.AwaitEnd(t)
 	e2etest.WantAnswer(t, <-model, "answered", "20 of 20", 0)
 	e2etest.WantAnswer(t, <-tool, "answered", "ran: ", 0)
 	w.Settled()

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,4 +25,13 @@ func UntilSignal() context.Context {
 		}
 	}()
 	return ctx
+}
+
+// Ended is how a process ended whose context may have ended while it was still starting: being told to end is no failure
+// then, either.
+func Ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
