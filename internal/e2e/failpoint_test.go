@@ -59,6 +59,12 @@ func (w *world) dieAt(point string) bool {
 	w.T.Helper()
 	armed := "MIKAN_FAILPOINT=" + point
 	first := w.LaunchWorker(armed)
+	e2etest.Eventually(w.T, "the worker is ready, or dead", func(context.Context) error {
+		if first.Alive() && !strings.Contains(first.Output(), "the worker is ready") {
+			return errors.New("not yet") // a message that nobody serves yet would be dropped by what the play says next
+		}
+		return nil
+	})
 	w.T.Cleanup(first.Kill)
 	replaced := make(chan struct{})
 	go func() {
