@@ -154,6 +154,15 @@ func newNamespace(t testing.TB, attributes []string) (address, namespace string)
 		if err != nil {
 			t.Fatalf("search attributes of namespace %s: %v", namespace, err)
 		}
+		// The server reads a namespace's attributes anew once a second; until then it refuses workflows that name them.
+		question := &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: strings.Join(attributes, " = 'none' AND ") + " = 'none'"}
+		err = patiently(ctx, func() error {
+			_, err := c.CountWorkflow(ctx, question)
+			return err
+		})
+		if err != nil {
+			t.Fatalf("search attributes of namespace %s are not usable: %v", namespace, err)
+		}
 	}
 	err = patiently(ctx, func() error { return devstack.TemporalServes(ctx, c.WorkflowService(), namespace) })
 	if err != nil {
