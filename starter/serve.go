@@ -18,7 +18,9 @@ func (c *cli) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the gateway: every platform whose tokens are set",
 		Args:  arguments(0, 0),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return process.Ended(cmd.Context(), c.serve(cmd.Context())) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return process.Ended(cmd.Context(), c.serve(cmd.Context()))
+		},
 	}
 }
 
