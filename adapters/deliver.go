@@ -412,11 +412,7 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 	case messageID == "" && holdsPlace(p, m):
 		growing, holder := p, m
 		growing.stage, holder.Text = Growing, PlaceholderText
-		err = d.call(ctx, at, "post", func(ctx context.Context) error {
-			var err error
-			c.MessageID, err = p.outbound.Post(ctx, outgoing(growing, holder))
-			return err
-		})
+		c.MessageID, err = d.post(ctx, growing, holder, at)
 		if err == nil {
 			c.State, c.Text = store.Posted, holder.Text
 			settled, done := begun(ctx)
@@ -427,11 +423,7 @@ func (d *Delivery) show(ctx context.Context, p place, m store.Delivery) (store.C
 			return d.show(ctx, p, m)
 		}
 	case messageID == "":
-		err = d.call(ctx, at, "post", func(ctx context.Context) error {
-			var err error
-			c.MessageID, err = p.outbound.Post(ctx, outgoing(p, m))
-			return err
-		})
+		c.MessageID, err = d.post(ctx, p, m, at)
 	default:
 		err = d.call(ctx, at, "edit", func(ctx context.Context) error {
 			return p.outbound.Edit(ctx, messageID, outgoing(p, m))
@@ -472,6 +464,11 @@ func (d *Delivery) anew(ctx context.Context, p place, m store.Delivery, at attem
 	if err != nil || found && messageID != at.MessageID {
 		return messageID, err
 	}
+	return d.post(ctx, p, m, at)
+}
+
+// post makes one attempt at posting a message.
+func (d *Delivery) post(ctx context.Context, p place, m store.Delivery, at attempt) (messageID string, err error) {
 	err = d.call(ctx, at, "post", func(ctx context.Context) error {
 		messageID, err = p.outbound.Post(ctx, outgoing(p, m))
 		return err
