@@ -27,6 +27,8 @@ import (
 	"go.temporal.io/server/common/primitives"
 	sqliteschema "go.temporal.io/server/schema/sqlite"
 	"go.temporal.io/server/temporal"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 const (
@@ -69,7 +71,9 @@ func newServer(opts options) (*server, error) {
 		return nil, err
 	}
 	conf := serverConfig(opts, storage, internal)
-	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: opts.logLevel, Format: "json"}))
+	// Without stack traces: whoever reads why a start failed would see only their end.
+	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: opts.logLevel, Format: "json"}).
+		WithOptions(zap.AddStacktrace(zapcore.InvalidLevel)))
 	authorizer, err := authorization.GetAuthorizerFromConfig(&conf.Global.Authorization)
 	if err != nil {
 		return nil, fmt.Errorf("authorizer: %w", err)

@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -64,11 +65,15 @@ func choosePort(o Options, remembered, standard int, what string) (int, error) {
 // startsTried is how often a start is tried when its ports are taken between the look and the use.
 const startsTried = 3
 
+// errPortTaken says that a service found one of its ports taken. Temporal has more than those that are chosen for it.
+var errPortTaken = errors.New("a port was taken")
+
 // onFreePorts repeats a start that chose ports and failed while another program had got hold of one.
 func onFreePorts(start func() ([]int, error)) error {
 	for try := 1; ; try++ {
 		ports, err := start()
-		if err == nil || try == startsTried || !slices.ContainsFunc(ports, func(port int) bool { return !isFree(port) }) {
+		taken := errors.Is(err, errPortTaken) || slices.ContainsFunc(ports, func(port int) bool { return !isFree(port) })
+		if err == nil || try == startsTried || !taken {
 			return err
 		}
 	}

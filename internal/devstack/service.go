@@ -79,6 +79,10 @@ func (s *service) start(ctx context.Context) error {
 		s.kill()
 		<-exited
 		s.forget()
+		// As Go and Postgres report EADDRINUSE.
+		if bytes.Contains(bytes.ToLower(s.logSince(logged)), []byte("address already in use")) {
+			err = fmt.Errorf("%w: %w", errPortTaken, err)
+		}
 		if tail := s.tail(logged); tail != "" && !errors.Is(err, context.Canceled) {
 			err = fmt.Errorf("%w; the end of %s says:\n%s", err, s.logFile(), tail)
 		}
