@@ -10,6 +10,7 @@ import (
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/jev"
+	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
 )
 
@@ -191,7 +192,7 @@ func TestStopWaitsForADecision(t *testing.T) {
 		t.Fatalf("it said %q with %d rows in the inbox", seen, p.rows("inbox"))
 	}
 	answers.Store(true)
-	waiting, err := p.store.Undecideds(t.Context(), overdue)
+	waiting, err := p.store.Undecideds(t.Context(), overdue(office.Slack))
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%d undecided, %v", len(waiting), err)
 	}
@@ -199,7 +200,7 @@ func TestStopWaitsForADecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.claim("C1", r)
-	words, err := p.store.Controls(t.Context(), overdue)
+	words, err := p.store.Controls(t.Context(), overdue(office.Slack))
 	if err != nil || len(words) != 1 {
 		t.Fatalf("%d words, %v", len(words), err)
 	}
@@ -238,7 +239,7 @@ func TestAnUndecidedMessageSurvivesAndIsDecidedByTheSweeper(t *testing.T) {
 	m := p.says("U1", "hello", adapters.Mention)
 	m.Standing = adapters.Unknown
 	r := p.receive(m) // the platform does not answer
-	waiting, err := p.store.Undecideds(t.Context(), overdue)
+	waiting, err := p.store.Undecideds(t.Context(), overdue(office.Slack))
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%d undecided, %v", len(waiting), err)
 	}
@@ -292,7 +293,7 @@ func TestTalkWithoutAMentionFollowsTheAutoReplySetting(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			p.eventually("it is decided", func() bool {
-				undecided, err := p.store.Undecideds(t.Context(), overdue)
+				undecided, err := p.store.Undecideds(t.Context(), overdue(office.Slack))
 				return err == nil && len(undecided) == 0
 			})
 			if got := p.rows("inbox"); got != c.runs {
@@ -321,7 +322,7 @@ func TestAnEditThatMentionsWhileTalkIsJudgedDecides(t *testing.T) {
 	<-asked
 	m.Change, m.Addressed = adapters.Edited, adapters.Mention
 	p.receive(m)
-	undecided, err := p.store.Undecideds(t.Context(), overdue)
+	undecided, err := p.store.Undecideds(t.Context(), overdue(office.Slack))
 	if err != nil || len(undecided) != 1 {
 		t.Fatalf("%d undecided, %v", len(undecided), err)
 	}

@@ -102,7 +102,7 @@ func TestStopAllCarriedOutAgainSaysWhatItDropped(t *testing.T) {
 	}
 	third := p.says("U1", "third", adapters.Mention)
 	p.receive(third)
-	words, err := p.store.Controls(t.Context(), overdue)
+	words, err := p.store.Controls(t.Context(), overdue(office.Slack))
 	if err != nil || len(words) != 1 {
 		t.Fatalf("the sweeper sees %v, %v", words, err)
 	}
@@ -155,7 +155,7 @@ func TestAWordWhoseGatewayDiedIsCarriedOutAgain(t *testing.T) {
 		t.Fatalf("%s with %d rows; the word must be kept", r.Decision, p.rows("inbox"))
 	}
 	p.temporal.down = nil
-	words, err := p.store.Controls(t.Context(), overdue)
+	words, err := p.store.Controls(t.Context(), overdue(office.Terminal))
 	if err != nil || len(words) != 1 {
 		t.Fatalf("the sweeper sees %v, %v", words, err)
 	}

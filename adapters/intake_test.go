@@ -104,8 +104,8 @@ func (p *pipelines) receive(m adapters.Message) adapters.Receipt {
 	return receipt
 }
 
-// overdue is everything that a sweeper could take.
-var overdue = store.Overdue{Platforms: []office.Platform{office.Slack, office.Terminal}, Limit: 10}
+// overdue is everything of a platform that a sweeper could take.
+func overdue(p office.Platform) store.Overdue { return store.Overdue{Platform: p, Limit: 10} }
 
 // claim starts the oldest waiting run of a session, as its workflow would.
 func (p *pipelines) claim(key string, r adapters.Receipt) store.Run {

@@ -29,7 +29,7 @@ func leavesSign(p *pipelines, s *stage) store.Run {
 // signed are the runs whose signs are left, for who looks after them for the given time.
 func (p *pipelines) signed(again time.Duration) []store.Run {
 	p.Helper()
-	runs, err := p.store.Signed(p.Context(), []office.Platform{office.Slack}, 0, again, 10)
+	runs, err := p.store.Signed(p.Context(), office.Slack, 0, again, 10)
 	if err != nil {
 		p.Fatal(err)
 	}

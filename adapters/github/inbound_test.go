@@ -141,7 +141,7 @@ func TestAPermissionThatCannotBeLookedUp(t *testing.T) {
 	w.hub.Break(githubtest.Fault{Route: "permission", Kind: githubtest.Failing, Status: 502})
 	w.hub.Comment(repo, number, ann, "@mikan-bot please look")
 	w.eventually("the call failed", func() bool { return len(w.hub.Calls("GET", "permission")) == 1 })
-	undecided, err := w.store.Undecideds(t.Context(), store.Overdue{Platforms: []office.Platform{office.GitHub}, Limit: 10})
+	undecided, err := w.store.Undecideds(t.Context(), store.Overdue{Platform: office.GitHub, Limit: 10})
 	w.must(err)
 	for _, u := range undecided {
 		w.must(g.intake.Decide(t.Context(), u))

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -69,21 +68,23 @@ type Sweeper struct {
 	Metrics   *telemetry.Metrics
 	Log       *slog.Logger
 
-	// Where the last lists ended. A row that fails again and again is passed over until those behind it had their turn.
-	controlled, decided int64
-	unserved            map[office.Platform]int64 // what was reported last
+	unserved map[office.Platform]int64 // what was reported last
 }
 
-// Run sweeps until ctx ends. No duty waits for another: a platform or a model that is slow to answer holds up the
-// decisions that need it, not the sessions that are to be woken.
+// Run sweeps until ctx ends. No duty waits for another: a platform that is slow to answer holds up its own words,
+// decisions and signs, not another's, nor the sessions that are to be woken.
 func (s *Sweeper) Run(ctx context.Context) {
 	var duties sync.WaitGroup
 	defer duties.Wait()
 	duties.Go(func() { s.every(ctx, sweepEvery, "sweep", s.sweep) })
-	duties.Go(func() { s.every(ctx, sweepEvery, "control", s.carryOut) })
-	duties.Go(func() { s.every(ctx, sweepEvery, "decision", s.decide) })
 	duties.Go(func() { s.every(ctx, reconcileEvery, "reconcile", s.reconcile) })
-	duties.Go(func() { s.every(ctx, signsEvery, "signs", s.takeOffSigns) })
+	for _, platform := range s.Platforms {
+		left := &leftovers{Sweeper: s, platform: platform}
+		duties.Go(func() { s.every(ctx, sweepEvery, "control", left.carryOut) })
+		duties.Go(func() { s.every(ctx, sweepEvery, "decision", left.decide) })
+		duties.Go(func() { s.every(ctx, signsEvery, "signs", left.takeOffSigns) })
+	}
+	duties.Go(func() { s.every(ctx, signsEvery, "signs", s.abandon) })
 	duties.Go(func() { s.every(ctx, unservedEvery, "unserved", s.tellUnserved) })
 	duties.Go(func() {
 		s.report("prune", s.prune(ctx))
@@ -129,90 +130,6 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 	return nil
 }
 
-// carryOut carries out words that nobody carried out.
-func (s *Sweeper) carryOut(ctx context.Context) error {
-	controls, err := s.Store.Controls(ctx, store.Overdue{Platforms: s.Platforms, Age: controlAfter, After: s.controlled, Limit: batch})
-	if err != nil {
-		return err
-	}
-	s.controlled = 0
-	if len(controls) == batch {
-		s.controlled = controls[batch-1].ID
-	}
-	for _, row := range controls {
-		s.report("control", s.carry(ctx, row))
-	}
-	return nil
-}
-
-// carry carries out one word, unless another process is at one of the same conversation. A word says something, and
-// whether it was said before can be looked up only when an earlier attempt's time is over: two processes that began again
-// and again would overtake each other for ever.
-func (s *Sweeper) carry(ctx context.Context, row store.InboxRow) error {
-	lease, holder := "control/"+row.OfficeKey, rand.Text()
-	_, mine, err := s.Store.TakeLease(ctx, lease, holder, carriedWithin)
-	if err != nil || !mine {
-		return err
-	}
-	s.Metrics.Recovered(telemetry.Sweeper, "control", 1)
-	within, done := context.WithTimeout(ctx, rowWithin)
-	go s.keep(within, lease, holder)
-	err = s.Carrier.CarryOut(within, row)
-	done()
-	dropped, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepEvery)
-	defer cancel()
-	return errors.Join(err, s.Store.DropLease(dropped, lease, holder))
-}
-
-// keep renews a lease until ctx ends: what is done under it may take longer than a process that died is waited for.
-func (s *Sweeper) keep(ctx context.Context, lease, holder string) {
-	tick := time.NewTicker(carriedWithin / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if _, _, err := s.Store.TakeLease(ctx, lease, holder, carriedWithin); err != nil && ctx.Err() == nil {
-				s.report("control", err)
-			}
-		}
-	}
-}
-
-// decide decides about rows that nobody decided about.
-func (s *Sweeper) decide(ctx context.Context) error {
-	undecided, err := s.Store.Undecideds(ctx, store.Overdue{Platforms: s.Platforms, Age: decideAfter, After: s.decided, Limit: batch})
-	if err != nil {
-		return err
-	}
-	s.decided = 0
-	if len(undecided) == batch {
-		s.decided = undecided[batch-1].ID
-	}
-	for _, row := range undecided {
-		s.Metrics.Recovered(telemetry.Sweeper, "decision", 1)
-		within, done := context.WithTimeout(ctx, rowWithin)
-		s.report("decision", s.Decider.Decide(within, row))
-		done()
-	}
-	return nil
-}
-
-// takeOffSigns takes off signs that nobody took off.
-func (s *Sweeper) takeOffSigns(ctx context.Context) error {
-	runs, err := s.Store.Signed(ctx, s.Platforms, signAfter, signAgainAfter, signBatch)
-	if err != nil {
-		return err
-	}
-	for _, r := range runs {
-		within, done := context.WithTimeout(ctx, signAgainAfter)
-		s.report("signs", s.Signs.TakeOff(within, r))
-		done()
-	}
-	return s.Store.Abandon(ctx, signAfter)
-}
-
 // tellUnserved lets operators know of words and decisions that wait for a token that nobody has: once, until they are
 // gone.
 func (s *Sweeper) tellUnserved(ctx context.Context) error {
@@ -235,6 +152,9 @@ func (s *Sweeper) tellUnserved(ctx context.Context) error {
 	s.unserved = unserved
 	return nil
 }
+
+// abandon ends notices whose sender died and that nobody repeats.
+func (s *Sweeper) abandon(ctx context.Context) error { return s.Store.Abandon(ctx, signAfter) }
 
 func (s *Sweeper) wake(ctx context.Context, at store.Address, by telemetry.Recoverer) error {
 	s.Metrics.Recovered(by, "session", 1)

@@ -113,6 +113,39 @@ func (h halted) CarryOut(ctx context.Context, row store.InboxRow) error {
 	return ctx.Err()
 }
 
+// stuck carries out no word of Slack's office.
+type stuck struct {
+	begun chan store.InboxRow
+	words carrier
+}
+
+func (s stuck) CarryOut(ctx context.Context, row store.InboxRow) error {
+	if row.OfficeKey != "o" {
+		return s.words.CarryOut(ctx, row)
+	}
+	select {
+	case s.begun <- row:
+	default:
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestAPlatformThatHangsHoldsUpNoWordOfAnother(t *testing.T) {
+	t.Parallel()
+	slow := stuck{begun: make(chan store.InboxRow, 1), words: make(carrier)}
+	sweeper, exec := newSweeper(t, slow, make(hung))
+	sweeper.Platforms = []office.Platform{office.Slack, office.Discord}
+	const word = `INSERT INTO inbox (office_key, session_key, kind, state, trigger, word, message_id, received_at) VALUES ('%s', 'C1', 'control', 'waiting', 'command', 'stop', '%s', now() - interval '1 minute')`
+	exec(fmt.Sprintf(word, "o", "of slack"))
+	sweep(t, sweeper)
+	<-slow.begun
+	exec(fmt.Sprintf(word, "d", "of discord"))
+	if row := <-slow.words; row.MessageID != "of discord" {
+		t.Errorf("carried out %+v", row)
+	}
+}
+
 func TestAWordIsCarriedOutByOneProcessAtATime(t *testing.T) {
 	t.Parallel()
 	slow := halted{begun: make(chan store.InboxRow, 10), released: make(chan struct{})}

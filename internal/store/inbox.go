@@ -143,10 +143,10 @@ func (s *Store) Unwoken(ctx context.Context, fresh, patience time.Duration, limi
 
 // Overdue says which rows of the inbox whoever sweeps it takes.
 type Overdue struct {
-	Platforms []office.Platform // only of these: those that it can serve
-	Age       time.Duration     // only those that have waited for so long
-	After     int64             // only with a higher id: where the last list has ended
-	Limit     int
+	Platform office.Platform // only of this one
+	Age      time.Duration   // only those that have waited for so long
+	After    int64           // only with a higher id: where the last list has ended
+	Limit    int
 }
 
 // Controls lists control rows that nobody has carried out, oldest first.
@@ -162,10 +162,10 @@ func (s *Store) Controls(ctx context.Context, o Overdue) ([]InboxRow, error) {
 }
 
 const overdue = `received_at < clock_timestamp() - make_interval(secs => $1) AND id > $2
-	AND EXISTS (SELECT 1 FROM offices o WHERE o.key = office_key AND o.platform = ANY($3))
+	AND EXISTS (SELECT 1 FROM offices o WHERE o.key = office_key AND o.platform = $3)
 	ORDER BY id LIMIT $4`
 
-func (o Overdue) args() []any { return []any{o.Age.Seconds(), o.After, names(o.Platforms), o.Limit} }
+func (o Overdue) args() []any { return []any{o.Age.Seconds(), o.After, o.Platform, o.Limit} }
 
 func names(platforms []office.Platform) []string {
 	all := make([]string, len(platforms))

@@ -42,20 +42,20 @@ func (s *Store) Abandon(ctx context.Context, age time.Duration) error {
 	return translate(err)
 }
 
-// Signed takes the runs of these platforms that ended at least so long ago, and at most a day, and whose messages still
+// Signed takes the runs of a platform that ended at least so long ago, and at most a day, and whose messages still
 // carry the sign that they wait. No other caller gets them for the given time.
-func (s *Store) Signed(ctx context.Context, platforms []office.Platform, age, again time.Duration, limit int) ([]Run, error) {
+func (s *Store) Signed(ctx context.Context, platform office.Platform, age, again time.Duration, limit int) ([]Run, error) {
 	var runs []Run
 	err := s.tx(ctx, "signed", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			UPDATE runs SET checked_at = clock_timestamp()
 			WHERE id IN (
 				SELECT r.id FROM runs r JOIN offices o ON o.key = r.office_key
-				WHERE r.marked AND r.state = 'settled' AND r.started_at > clock_timestamp() - interval '1 day' AND o.platform = ANY($1)
+				WHERE r.marked AND r.state = 'settled' AND r.started_at > clock_timestamp() - interval '1 day' AND o.platform = $1
 					AND r.settled_at < clock_timestamp() - make_interval(secs => $2)
 					AND r.checked_at < clock_timestamp() - make_interval(secs => $3)
 				ORDER BY r.checked_at LIMIT $4 FOR UPDATE OF r SKIP LOCKED)
-			RETURNING `+runColumns, platforms, age.Seconds(), again.Seconds(), limit)
+			RETURNING `+runColumns, platform, age.Seconds(), again.Seconds(), limit)
 		if err != nil {
 			return err
 		}
