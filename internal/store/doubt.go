@@ -23,9 +23,7 @@ type Undecided struct {
 
 // Undecideds lists rows that nobody has decided about, oldest first.
 func (s *Store) Undecideds(ctx context.Context, o Overdue) ([]Undecided, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+inboxColumns+`, coalesce(doubt, '{}') FROM inbox
-		WHERE state = 'undecided' AND `+overdue, o.args()...)
+	rows, err := s.pool.Query(ctx, undecidedsSQL, o.args()...)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -36,6 +34,8 @@ func (s *Store) Undecideds(ctx context.Context, o Overdue) ([]Undecided, error) 
 	})
 	return undecided, translate(err)
 }
+
+const undecidedsSQL = `SELECT ` + inboxColumns + `, coalesce(doubt, '{}') FROM inbox WHERE state = 'undecided' AND ` + overdue
 
 // Admit makes an undecided row wait like any other; false when somebody else decided about it.
 func (s *Store) Admit(ctx context.Context, id int64) (first bool, err error) {

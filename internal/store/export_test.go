@@ -9,6 +9,14 @@ import (
 // ContextSQL is what loading a context runs, for tests that look at its plan.
 const ContextSQL = contextSQL
 
+// What sweepers run every few seconds, for tests that look at its plan.
+const (
+	ControlsSQL   = controlsSQL
+	UndecidedsSQL = undecidedsSQL
+	SignedSQL     = signedSQL
+	AbandonSQL    = abandonSQL
+)
+
 // SearchSQL is what a search for a page of 20 runs, with its arguments, for tests that look at its plan.
 func (s *Store) SearchSQL(ctx context.Context, office, session string, q search.Query) (sql string, args []any, err error) {
 	k := seeker[Remembered]{corpus: entryCorpus, office: office, session: session, query: q}

@@ -151,15 +151,15 @@ type Overdue struct {
 
 // Controls lists control rows that nobody has carried out, oldest first.
 func (s *Store) Controls(ctx context.Context, o Overdue) ([]InboxRow, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+inboxColumns+` FROM inbox
-		WHERE kind = 'control' AND state = 'waiting' AND `+overdue, o.args()...)
+	rows, err := s.pool.Query(ctx, controlsSQL, o.args()...)
 	if err != nil {
 		return nil, translate(err)
 	}
 	controls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (InboxRow, error) { return scanInbox(row) })
 	return controls, translate(err)
 }
+
+const controlsSQL = `SELECT ` + inboxColumns + ` FROM inbox WHERE kind = 'control' AND state = 'waiting' AND ` + overdue
 
 const overdue = `received_at < clock_timestamp() - make_interval(secs => $1) AND id > $2
 	AND EXISTS (SELECT 1 FROM offices o WHERE o.key = office_key AND o.platform = $3)

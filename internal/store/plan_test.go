@@ -108,6 +108,56 @@ func TestSearchesAreCarriedOutByIndexes(t *testing.T) {
 	}
 }
 
+// TestSweepsReadWhatIsLeftOverAlone looks at what each process asks every few seconds, beside much that waits or is over.
+func TestSweepsReadWhatIsLeftOverAlone(t *testing.T) {
+	t.Parallel()
+	c := sceneIn(t, openStore(t), "C1")
+	c.ask("C1", "ann", "first")
+	c.answer("C1", "one")
+	for _, statement := range []string{
+		`INSERT INTO inbox (office_key, session_key, kind, trigger, message_id, received_at)
+			SELECT office_key, session_key, 'trigger', 'human', 'waiting' || n, now() - interval '1 hour' FROM sessions, generate_series(1, 20000) n`,
+		`INSERT INTO inbox (office_key, session_key, kind, state, trigger, message_id, received_at)
+			SELECT office_key, session_key, kind, state, 'human', 'left ' || state, now() - interval '1 hour'
+			FROM sessions, (VALUES ('control', 'waiting'), ('trigger', 'undecided')) AS k (kind, state)`,
+		`INSERT INTO runs (id, office_key, session_key, session_id, epoch, trigger, trigger_message_id, workflow_id, origin_run_id, temporal_run_id, state, outcome, first_seq, last_seq, received_at, settled_at, checked_at, marked)
+			SELECT 'over' || n, office_key, session_key, session_id, epoch, trigger, 'over' || n, workflow_id, 'o', 't', 'settled', 'answered', 1, 2, now(), now() - interval '1 hour', now() - interval '1 hour', n = 1
+			FROM runs, generate_series(1, 20000) n`,
+		`INSERT INTO deliveries (key, office_key, session_key, cause_message_id, kind, state, text, deadline)
+			SELECT 'over' || n, office_key, session_key, 'over' || n, 'notice', CASE n WHEN 1 THEN 'intended' ELSE 'final' END, '', now() - interval '1 hour'
+			FROM sessions, generate_series(1, 20000) n`,
+		`ANALYZE`,
+	} {
+		if _, err := c.s.Pool().Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, q := range []struct {
+		name, sql string
+		args      []any
+	}{
+		{"words", store.ControlsSQL, []any{1.0, 0, c.office.Platform, 100}},
+		{"decisions", store.UndecidedsSQL, []any{1.0, 0, c.office.Platform, 100}},
+		{"signs", store.SignedSQL, []any{c.office.Platform, 1.0, 1.0, 100}},
+		{"notices", store.AbandonSQL, []any{1.0}},
+	} {
+		t.Run(q.name, func(t *testing.T) {
+			p := plan(t, c.s, "SET LOCAL random_page_cost = 4", q.sql, q.args...)
+			if p.Type != "ModifyTable" && p.Rows != 1 {
+				t.Errorf("%v rows, want the one that is left over", p.Rows)
+			}
+			p.each(func(n node) {
+				if n.Type == "Seq Scan" && n.Table != "offices" {
+					t.Errorf("%s is read from end to end", n.Table)
+				}
+			})
+			if p.pages() > 100 {
+				t.Errorf("%d pages were read", p.pages())
+			}
+		})
+	}
+}
+
 // newContext makes a session with so many old entries, a reset, and the same ten entries after it.
 func newContext(t testing.TB, s *store.Store, name string, old int) (sessionID string) {
 	t.Helper()
