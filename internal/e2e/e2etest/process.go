@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/geminixiang/mikan/internal/testenv"
 )
 
 // programs is where the binaries under test are, built once for all tests of this process.
@@ -31,10 +32,7 @@ func Main(m *testing.M) {
 		os.Exit(1)
 	}
 	programs.dir = dir
-	// These tests mostly wait for time-outs: more of them than cores can run at once. A number on the command line wins.
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set("12") // it is a number
-	}
+	testenv.Abreast("12")
 	code := m.Run()
 	if os.Getenv("MIKAN_KEEP") == "" {
 		_ = os.RemoveAll(dir)
