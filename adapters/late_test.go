@@ -129,35 +129,6 @@ func TestADraftPostedAfterItsRunHasEndedIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestAPartThatWasShownStaysAnAnswerWhenItsRunIsStopped(t *testing.T) {
-	t.Parallel()
-	p, s := onStage(t)
-	s.limit = 10
-	r := p.running("hello")
-	s.fail = func(call string, m adapters.Outgoing) error {
-		if m.Part == 1 {
-			return fault.New(fault.Unavailable, "away")
-		}
-		return nil
-	}
-	end := adapters.Ending{Kind: store.AnswerDelivery, Text: "abcdefghijkl", Settlement: store.Settlement{Outcome: run.Answered}}
-	if _, err := p.delivery.Finish(t.Context(), r.ID, end); fault.CodeOf(err) != fault.Unavailable {
-		t.Fatal(err)
-	}
-	p.letDeadlinesPass()
-	s.fail = nil
-	end = adapters.Ending{Kind: store.NoticeDelivery, Text: adapters.StoppedText, Settlement: store.Settlement{Outcome: run.Stopped}}
-	if _, err := p.delivery.Finish(t.Context(), r.ID, end); err != nil {
-		t.Fatal(err)
-	}
-	if seen := s.seen(); !slices.Equal(seen, []string{"abcdefghij", "Stopped."}) {
-		t.Errorf("people see %q", seen)
-	}
-	if p.rows("chat_log WHERE kind = 'answer' AND cause_message_id IS NOT NULL AND text = 'abcdefghij'") != 1 {
-		t.Error("what was shown of the answer has lost its cause")
-	}
-}
-
 // A worker died while it posted a file: nobody knows whether the file is there, and nothing is said about it.
 func TestTheEndOfARunSaysNothingInPlaceOfAFile(t *testing.T) {
 	t.Parallel()

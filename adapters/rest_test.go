@@ -12,26 +12,34 @@ import (
 
 const restWord = "The rest of this answer could not be shown."
 
-// begun has a run whose answer ends after its first part: the platform was down from then on.
-func begun(t *testing.T) (*pipelines, *stage, store.Run) {
+// begun has a run whose answer ends after its first part, since something breaks.
+func begun(t *testing.T, breaks func(*stage)) (*pipelines, *stage, store.Run) {
 	t.Helper()
 	p, s := onStage(t)
 	s.limit = 4
 	r := p.running("hello")
-	s.fail = func(_ string, m adapters.Outgoing) error {
+	breaks(s)
+	end := adapters.Ending{Kind: store.AnswerDelivery, Text: "abcdefghij", Settlement: store.Settlement{Outcome: run.Answered}}
+	if _, err := p.delivery.Finish(t.Context(), r.ID, end); fault.CodeOf(err) != fault.Unavailable {
+		t.Fatalf("what comes after the first part: %v", err)
+	}
+	p.letDeadlinesPass()
+	s.fail, s.lose = nil, nil
+	return p, s, r
+}
+
+// laterParts fails whatever belongs to a part but the first.
+func laterParts(err error) func(string, adapters.Outgoing) error {
+	return func(_ string, m adapters.Outgoing) error {
 		if m.Part > 0 {
-			return fault.New(fault.Unavailable, "the platform is down")
+			return err
 		}
 		return nil
 	}
-	end := adapters.Ending{Kind: store.AnswerDelivery, Text: "abcdefgh", Settlement: store.Settlement{Outcome: run.Answered}}
-	if _, err := p.delivery.Finish(t.Context(), r.ID, end); fault.CodeOf(err) != fault.Unavailable {
-		t.Fatalf("part 1: %v", err)
-	}
-	p.letDeadlinesPass()
-	s.fail = nil
-	return p, s, r
 }
+
+// goesDown is a platform that nobody reaches after the first part.
+func goesDown(s *stage) { s.fail = laterParts(fault.New(fault.Unavailable, "the platform is down")) }
 
 // failed is how the workflow ends a run whose answer could not be delivered.
 var failed = adapters.Ending{
@@ -40,7 +48,7 @@ var failed = adapters.Ending{
 
 func TestARunThatFailsAfterTheBeginningOfItsAnswerSaysSoOnce(t *testing.T) {
 	t.Parallel()
-	p, s, r := begun(t)
+	p, s, r := begun(t, goesDown)
 	s.lose = func(string, adapters.Outgoing) error { return fault.New(fault.Unavailable, "no reply") }
 	if _, err := p.delivery.Finish(t.Context(), r.ID, failed); fault.CodeOf(err) != fault.Unavailable {
 		t.Fatalf("a lost reply: %v", err)
@@ -65,21 +73,7 @@ func TestARunThatFailsAfterTheBeginningOfItsAnswerSaysSoOnce(t *testing.T) {
 
 func TestThePartThatWasOnItsWayBecomesTheLastWord(t *testing.T) {
 	t.Parallel()
-	p, s := onStage(t)
-	s.limit = 4
-	r := p.running("hello")
-	s.lose = func(_ string, m adapters.Outgoing) error {
-		if m.Part == 1 {
-			return fault.New(fault.Unavailable, "no reply")
-		}
-		return nil
-	}
-	end := adapters.Ending{Kind: store.AnswerDelivery, Text: "abcdefghij", Settlement: store.Settlement{Outcome: run.Answered}}
-	if _, err := p.delivery.Finish(t.Context(), r.ID, end); fault.CodeOf(err) != fault.Unavailable {
-		t.Fatalf("part 1: %v", err)
-	}
-	p.letDeadlinesPass()
-	s.lose = nil
+	p, s, r := begun(t, func(s *stage) { s.lose = laterParts(fault.New(fault.Unavailable, "no reply")) })
 	if _, err := p.delivery.Finish(t.Context(), r.ID, failed); err != nil {
 		t.Fatal(err)
 	}
@@ -96,28 +90,20 @@ func TestAnAnswerWhoseLaterPartIsRefusedSaysSoOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, s := onStage(t)
-			s.limit = 4
-			r := p.running("hello")
-			s.fail = func(_ string, m adapters.Outgoing) error {
-				if refused(m) {
-					return fault.New(fault.Invalid, "not this text")
+			p, s, r := begun(t, func(s *stage) {
+				s.fail = func(_ string, m adapters.Outgoing) error {
+					if refused(m) {
+						return fault.New(fault.Invalid, "not this text")
+					}
+					return nil
 				}
-				return nil
-			}
-			lost := false
-			s.lose = func(_ string, m adapters.Outgoing) error {
-				if m.Markdown == restWord && !lost {
-					lost = true
-					return fault.New(fault.Unavailable, "no reply")
+				s.lose = func(_ string, m adapters.Outgoing) error {
+					if m.Markdown == restWord {
+						return fault.New(fault.Unavailable, "no reply")
+					}
+					return nil
 				}
-				return nil
-			}
-			end := adapters.Ending{Kind: store.AnswerDelivery, Text: "abcdefghij", Settlement: store.Settlement{Outcome: run.Answered}}
-			if _, err := p.delivery.Finish(t.Context(), r.ID, end); fault.CodeOf(err) != fault.Unavailable {
-				t.Fatalf("a lost reply: %v", err)
-			}
-			p.letDeadlinesPass()
+			})
 			// Whoever ends the run in place of its answer finds the word, too.
 			after, err := p.delivery.Finish(t.Context(), r.ID, failed)
 			if err != nil || after.Run.Outcome != run.Failed {
@@ -136,12 +122,7 @@ func TestAPlatformThatRefusesAllLaterPartsEndsTheRun(t *testing.T) {
 	p, s := onStage(t)
 	s.limit = 4
 	r := p.running("hello")
-	s.fail = func(_ string, m adapters.Outgoing) error {
-		if m.Part > 0 {
-			return fault.New(fault.Forbidden, "the channel is archived")
-		}
-		return nil
-	}
+	s.fail = laterParts(fault.New(fault.Forbidden, "the channel is archived"))
 	after := p.finish(r, "abcdefghij")
 	if got := s.seen(); !slices.Equal(got, []string{"abcd"}) || after.Run.Outcome != run.Failed || after.Run.ErrorCode != fault.Forbidden {
 		t.Errorf("people see %q, the run: %+v", got, after.Run)
@@ -154,7 +135,7 @@ func TestARunThatIsStoppedAfterTheBeginningOfItsAnswerSaysSoOnce(t *testing.T) {
 	for name, word := range map[string]string{"by the operator": "", "in chat": "stop"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, s, r := begun(t)
+			p, s, r := begun(t, goesDown)
 			s.limit = 0
 			if word != "" {
 				p.receive(p.says("U1", word, adapters.Mention))
@@ -168,6 +149,9 @@ func TestARunThatIsStoppedAfterTheBeginningOfItsAnswerSaysSoOnce(t *testing.T) {
 			}
 			if got, want := s.seen(), []string{"abcd", "Stopped."}; !slices.Equal(got, want) {
 				t.Errorf("people see %q, want %q", got, want)
+			}
+			if p.rows("chat_log WHERE kind = 'answer' AND cause_message_id IS NOT NULL AND text = 'abcd'") != 1 {
+				t.Error("what was shown of the answer has lost its cause")
 			}
 		})
 	}
