@@ -1,14 +1,18 @@
 package adapters_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
+	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
 )
 
@@ -188,5 +192,40 @@ func TestNewStopsTheRunOfTheOldEpochOnly(t *testing.T) {
 	}
 	if len(p.temporal.cancelled) != 1 {
 		t.Errorf("a repeated /new cancelled the new run: %v", p.temporal.cancelled)
+	}
+}
+
+func TestAListOfManyTasksFitsOneMessage(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	s.limit = 2000
+	p.intake.Control.Settings = func(context.Context, string) (settings.Office, error) { return settings.Office{Zone: time.UTC}, nil }
+	r := p.receive(p.says("U1", "hello", adapters.Mention))
+	if _, err := p.store.Pool().Exec(t.Context(), `
+		INSERT INTO schedules (id, office_key, kind, once_at, text)
+		SELECT n, $1, 'once', clock_timestamp() + interval '1 year' * n, 'task ' || n || ': ' || repeat('water the plums, ', 9) FROM generate_series(1, 40) n`, r.OfficeKey); err != nil {
+		t.Fatal(err)
+	}
+	p.receive(p.says("U1", "/events", adapters.Mention))
+	seen := s.seen()
+	if len(seen) != 1 {
+		t.Fatalf("people see %q", seen)
+	}
+	listed := strings.Count(seen[0], "\n- ")
+	if !strings.Contains(seen[0], ": task 1: ") || listed < 5 || !strings.HasSuffix(seen[0], fmt.Sprintf("_…and %d more._", 40-listed)) {
+		t.Errorf("people see %q", seen[0])
+	}
+}
+
+func TestAWordsAnswerThatIsTooLongForThePlatformIsCut(t *testing.T) {
+	t.Parallel()
+	p, s := onStage(t)
+	s.limit = 20
+	p.receive(p.says("U1", "/help", adapters.Mention))
+	if seen := s.seen(); !slices.Equal(seen, []string{"Write what you want "}) {
+		t.Errorf("people see %q", seen)
+	}
+	if n := p.rows("deliveries WHERE state = 'final'"); n != 1 || p.rows("inbox") != 0 {
+		t.Errorf("%d deliveries are final, %d words wait", n, p.rows("inbox"))
 	}
 }

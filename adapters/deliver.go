@@ -371,6 +371,9 @@ func (d *Delivery) Say(ctx context.Context, n Notice) error {
 		return err
 	}
 	p.onlyFor, p.link, p.cause, p.again = n.OnlyFor, n.Link, n.Row.MessageID, n.Again
+	if parts := p.outbound.Split(n.Text); len(parts) > 1 {
+		n.Text = parts[0] // what is said about mikan itself is one message: better its beginning than a refusal
+	}
 	delivery := store.Delivery{
 		// A message id is unique in its conversation only: Telegram counts from 1 in every chat.
 		Key: run.DeliveryKey(n.Row.OfficeKey+"\x00"+n.Cause, n.What), OfficeKey: n.Row.OfficeKey, SessionKey: n.Row.SessionKey, RunID: n.RunID,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,10 +68,10 @@ func (c *Control) setting(ctx context.Context, word Word, message store.ChatMess
 	return fmt.Sprintf("From the next message on, %s is `%v` here.", name, value), nil
 }
 
-// listedEvents and eventText bound what a list of scheduled tasks shows.
+// What a list of scheduled tasks shows fits one message on every platform.
 const (
-	listedEvents = 50
-	eventText    = 120 // characters
+	shownEvents = 1400 // bytes
+	eventText   = 120  // characters
 )
 
 // events lists the tasks that mikan starts by itself in an office.
@@ -83,15 +84,18 @@ func (c *Control) events(ctx context.Context, row store.InboxRow) error {
 	if err != nil {
 		return err
 	}
-	var lines []string
-	for _, s := range all {
-		if s.State != store.ScheduleEnded && len(lines) < listedEvents {
-			lines = append(lines, "- "+eventWhen(s, in.Zone)+": "+text.Clip(strings.Join(strings.Fields(s.Text), " "), eventText))
-		}
+	all = slices.DeleteFunc(all, func(s store.Schedule) bool { return s.State == store.ScheduleEnded })
+	if len(all) == 0 {
+		return c.say(ctx, row, row.Word, "", "Nothing is scheduled here.", store.Final)
 	}
-	said := "Nothing is scheduled here."
-	if len(lines) > 0 {
-		said = "Scheduled here:\n\n" + strings.Join(lines, "\n")
+	said := "Scheduled here:\n"
+	for i, s := range all {
+		line := "\n- " + eventWhen(s, in.Zone) + ": " + text.Clip(strings.Join(strings.Fields(s.Text), " "), eventText)
+		if len(said)+len(line) > shownEvents {
+			said += fmt.Sprintf("\n\n_…and %d more._", len(all)-i)
+			break
+		}
+		said += line
 	}
 	return c.say(ctx, row, row.Word, "", said, store.Final)
 }

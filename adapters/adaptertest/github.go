@@ -47,7 +47,7 @@ func (g *github) Env() map[string]string {
 	return map[string]string{"GITHUB_AGENT_TOKEN": githubToken, "GITHUB_WEBHOOK_SECRET": githubSecret, "GITHUB_API_URL": g.URL}
 }
 
-func (g *github) Lines() []string { return nil }
+func (g *github) Lines() []string { return []string{"github: {capabilities: [issue]}"} }
 
 // serve makes a webhook of each gateway: two for one repository.
 func (g *github) Serve(gateway http.Handler) {

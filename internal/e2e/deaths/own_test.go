@@ -235,9 +235,9 @@ var discordScenes = []scene{
 		reaches: []string{"discord.whisper.more"},
 		play: func(s *stage) {
 			s.greeted()
-			s.remembered(60)
+			s.remembered()
 			id := s.discord().Invoke(s.room.ID(), s.platform.Person(adaptertest.Ann), "memory", nil)
-			s.once("fact 59 of "+s.word, func() []string { return s.answersTo(id) })
+			s.once("the last of "+s.word, func() []string { return s.answersTo(id) })
 		},
 	},
 	{
@@ -476,13 +476,10 @@ func (s *stage) regained() {
 	s.cast.kill(p)
 }
 
-// remembered fills the memory of the room's office.
-func (s *stage) remembered(facts int) {
+// remembered has mikan remember so much that what it shows of it fits no single message: each star becomes two characters.
+func (s *stage) remembered() {
 	s.Helper()
-	key := s.rows(`SELECT office_key FROM chat_log WHERE text LIKE '%hello ' || $1`, s.word)[0]
-	text := "## Captured knowledge\n\n"
-	for n := range facts {
-		text += fmt.Sprintf("- fact %d of %s, which is not short\n", n, s.word)
-	}
+	key := s.rows(`SELECT office_key FROM chat_log WHERE kind = 'message' AND text LIKE '%hello ' || $1`, s.word)[0]
+	text := "## Captured knowledge\n\n- stars of " + s.word + ": " + strings.Repeat("x * ", 370) + "\n- the last of " + s.word
 	s.must(os.WriteFile(filepath.Join(s.Workspace, key, "MEMORY.md"), []byte(text), 0o600))
 }
