@@ -28,6 +28,8 @@ func (r *recorder) Capabilities(office.Address) adapters.Capabilities {
 	return adapters.Capabilities{Whispers: r.whispers}
 }
 
+func (r *recorder) Split(markdown string) []string { return []string{markdown} }
+
 func (r *recorder) Post(_ context.Context, m adapters.Outgoing) (string, error) {
 	r.posted = append(r.posted, m)
 	return "posted-" + m.Key, nil

@@ -361,6 +361,13 @@ func (c *connection) meet(ctx context.Context, channelID, before string) error {
 		return err
 	}
 	if p, ok := c.places.known(channelID); known || !ok || p.isPrivate() {
+		if !known {
+			// No list that Discord gives has a direct conversation: before anything else is done about the first message in
+			// one, it is noted where its reading begins.
+			if err := c.keepCursor(ctx, channelID, previous(before)); err != nil {
+				return err
+			}
+		}
 		c.gaps.meet(channelID)
 		return nil
 	}
