@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/text"
@@ -130,14 +131,18 @@ func (in *inbound) deliver(ctx context.Context, header http.Header, event string
 	if err != nil {
 		return fault.New(fault.Invalid, "the payload is none of GitHub's")
 	}
+	// Before anything is asked or kept: whoever dies over the first delivery of all leaves word of where it came from.
+	in.noteHook(ctx, header, payload)
 	for _, s := range all {
+		if addressed(s, me, in.on) != adapters.NotAddressed {
+			in.noteRepository(ctx, me, s)
+		}
 		kept, err := in.take(ctx, s, me)
 		if err != nil {
 			return err
 		}
 		if kept {
 			in.noteRepository(ctx, me, s)
-			in.noteHook(ctx, header, payload)
 		}
 	}
 	return nil

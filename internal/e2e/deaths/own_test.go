@@ -172,23 +172,24 @@ var slackScenes = []scene{
 				s.Fatalf("%+v", out)
 			}
 			defer s.Mikan("access", "remove", "slack", "user", guest.ID)
+			// A channel that mikan has not heard of yet is read from its history, which tells everything of a file.
+			s.mustSay(slacktest.Saying{Channel: c.ID, User: guest.ID, Text: s.platform.Mention() + " first " + s.word})
+			s.once("echo: first "+s.word, func() []string { return s.slackTexts(c.ID) })
 			s.mustSay(slacktest.Saying{Channel: c.ID, User: guest.ID, Text: s.platform.Mention() + " see " + s.word, Files: []string{f.ID}})
 			s.once("echo: see "+s.word, func() []string { return s.slackTexts(c.ID) })
 		},
 	},
 	{
-		name: "somebody of another workspace asks", on: []office.Platform{office.Slack},
-		reaches: []string{"slack.users.info", "vet"},
+		name: "somebody new asks", on: []office.Platform{office.Slack},
+		reaches: []string{"slack.users.info", "vet", "admit.commit"},
 		play: func(s *stage) {
-			team, err := s.slack().CreateTeam(slacktest.NewTeam{Name: s.word})
+			s.greeted() // everybody of the workspace is known by now
+			bob, err := s.slack().CreateUser(slacktest.NewUser{Name: s.word})
 			s.must(err)
-			guest, err := s.slack().CreateUser(slacktest.NewUser{Name: s.word, Team: team.ID})
+			c, err := s.slack().CreateChannel(slacktest.NewChannel{Name: s.word, WithBot: true, Members: []string{bob.ID}})
 			s.must(err)
-			c, err := s.slack().CreateChannel(slacktest.NewChannel{Name: s.word, WithBot: true, Members: []string{guest.ID}, SharedWith: []string{team.ID}})
-			s.must(err)
-			s.mustSay(slacktest.Saying{Channel: c.ID, User: guest.ID, Text: s.platform.Mention() + " hello"})
-			s.ask("hello " + s.word)
-			s.shows("echo: hello " + s.word)
+			s.mustSay(slacktest.Saying{Channel: c.ID, User: bob.ID, Text: s.platform.Mention() + " hi " + s.word})
+			s.once("echo: hi "+s.word, func() []string { return s.slackTexts(c.ID) })
 		},
 	},
 	{
@@ -410,7 +411,10 @@ var gitHubScenes = []scene{
 
 // operatorScenes are those in which a command of the operator's is what dies. They are given on one platform.
 var operatorScenes = []scene{
-	{name: "the operator checks the installation", reaches: []string{"discord.application", "discord.commands.list", "github.check"}, play: func(s *stage) { s.command("doctor") }},
+	{name: "the operator checks the installation", reaches: []string{"discord.application", "discord.commands.list", "github.check"}, play: func(s *stage) {
+		s.greeted() // GitHub's repositories are checked once something has come from them
+		s.command("doctor")
+	}},
 	{name: "the operator lets somebody in", on: []office.Platform{office.Slack}, reaches: []string{"access.commit"}, play: func(s *stage) {
 		s.command("access", "allow", "slack", "user", "U"+s.word)
 		s.command("access", "remove", "slack", "user", "U"+s.word)
@@ -463,7 +467,8 @@ func (s *stage) command(arguments ...string) {
 		s.commanded = true
 		out = e2etest.Command(s.TB, e2etest.MikanPath(s.TB), s.Environ(), arguments...)
 	}
-	if out.Code != 0 && (!s.commanded || out.Code == 1) { // 1: something is broken
+	// 1: something is broken, or was done already.
+	if out.Code != 0 && (!s.commanded || out.Code == 1 && !strings.Contains(out.Stderr, " before")) {
 		s.Errorf("%v: %+v", arguments, out)
 	}
 }
