@@ -481,10 +481,11 @@ func (s *stage) regained() {
 	s.cast.kill(p)
 }
 
-// remembered has mikan remember so much that what it shows of it fits no single message: each star becomes two characters.
+// remembered has mikan remember so much that what it shows of it fits no single message: Discord wants a backslash before
+// each of the lines that join words.
 func (s *stage) remembered() {
 	s.Helper()
 	key := s.rows(`SELECT office_key FROM chat_log WHERE kind = 'message' AND text LIKE '%hello ' || $1`, s.word)[0]
-	text := "## Captured knowledge\n\n- stars of " + s.word + ": " + strings.Repeat("x * ", 370) + "\n- the last of " + s.word
+	text := "## Captured knowledge\n\n- names of " + s.word + ": " + strings.Repeat("a_b_c_d_e ", 140) + "\n- the last of " + s.word
 	s.must(os.WriteFile(filepath.Join(s.Workspace, key, "MEMORY.md"), []byte(text), 0o600))
 }
