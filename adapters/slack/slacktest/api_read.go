@@ -292,7 +292,7 @@ func (s *Server) wireAll(c *call, list []*Message) []reply {
 	out := []reply{}
 	for _, m := range list {
 		s.expireStream(m)
-		out = append(out, s.wire(m, show))
+		out = append(out, withheld(c.team, s.wire(m, show)))
 	}
 	return out
 }
