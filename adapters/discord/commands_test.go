@@ -168,6 +168,9 @@ func TestTheAnswerToACommandIsEditedAndFoundAgain(t *testing.T) {
 		t.Errorf("shown: %+v", w)
 	}
 	m.Part, m.Markdown = 1, "and more"
+	if first, found, err := r.adapter.FindDelivery(t.Context(), m, time.Now()); found || err != nil {
+		t.Errorf("what is to follow is taken for the answer %s, %v", first, err)
+	}
 	r.post(m)
 	if w := r.discord.Whispers(id); len(w) != 2 || w[1].Content != "and more" || w[1].Flags&(1<<6) == 0 {
 		t.Errorf("shown: %+v", w)

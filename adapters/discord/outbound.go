@@ -221,6 +221,11 @@ func (a *Adapter) FindDelivery(ctx context.Context, m adapters.Outgoing, since t
 		return "", false, err
 	}
 	if t.Token != "" {
+		if m.Part > 0 {
+			// What follows the answer to a command can neither be listed nor be kept from standing twice.
+			a.services.Metrics.Resent(a.Platform(), m.Part)
+			return "", false, nil
+		}
 		if id, found, err := a.findWhisper(ctx, t); found || err != nil {
 			return id, found, err
 		}

@@ -172,7 +172,7 @@ func (s *Server) emitMention(ch *Channel, m *Message) {
 			}
 		}
 		s.foreignMarks(ch, m, event)
-		s.emit(t, "app_mention", event)
+		s.emit(t, "app_mention", withheld(t, event))
 	}
 }
 

@@ -235,7 +235,17 @@ var discordScenes = []scene{
 			s.greeted()
 			s.remembered()
 			id := s.discord().Invoke(s.room.ID(), s.platform.Person(adaptertest.Ann), "memory", nil)
-			s.once("the last of "+s.word, func() []string { return s.answersTo(id) })
+			s.once("names of "+s.word, func() []string { return s.answersTo(id) })
+			s.promise("the rest follows, and again where nobody knows whether it came", func([]adaptertest.Shown) error {
+				n := 0
+				for _, text := range s.answersTo(id) {
+					n += strings.Count(text, "the last of "+s.word)
+				}
+				if n < 1 || n > 2 {
+					return fmt.Errorf("%d of %q", n, s.answersTo(id))
+				}
+				return nil
+			})
 		},
 	},
 	{
