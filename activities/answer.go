@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/geminixiang/mikan/adapters"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/llm"
@@ -48,20 +50,22 @@ type SettleInput struct {
 	Said    Said        `json:"said,omitempty"`
 }
 
-// Said is what a command's run has to say in place of an answer.
+// Said is what a run has to say in place of a model's answer.
 type Said string
 
-// What commands say.
+// What is said.
 const (
 	SaidCompacted        Said = "compacted"
 	SaidNothingToCompact Said = "nothing to compact"
 	SaidSpent            Said = "spent"
-	SaidMemory           Said = "memory" // what the run has recalled
+	SaidMemory           Said = "memory"   // what the run has recalled
+	SaidUnposted         Said = "unposted" // there is an answer, and it cannot be shown
 )
 
 var saidTexts = map[Said]string{
 	SaidCompacted:        "The older part of this session is now a summary for me; nothing is deleted, and history finds all of it.",
 	SaidNothingToCompact: "There is nothing to compact here yet.",
+	SaidUnposted:         "I have an answer, but could not post it here, however often I tried. Please ask me again later.",
 	SaidSpent:            "This conversation has used up what it may spend on models today. Whoever runs this installation can raise the limit.",
 }
 
@@ -85,7 +89,7 @@ func (a *Answers) Answer(ctx context.Context, in AnswerInput) (Settled, error) {
 	}
 	settled, err := a.finish(ctx, in.RunID, endingOf(turn.Body))
 	explain(ctx, a.Store, in.RunID, err)
-	return settled, toTemporal(err, in.RunID)
+	return settled, toTemporal(patient(ctx, err), in.RunID)
 }
 
 // endingOf makes the final turn what people read. A model that says nothing, declines or is cut off is reported as such.
@@ -125,7 +129,17 @@ func (a *Answers) Settle(ctx context.Context, in SettleInput) (Settled, error) {
 		end.Text = saidTexts[in.Said]
 	}
 	settled, err := a.finish(ctx, in.RunID, end)
-	return settled, toTemporal(err, in.RunID)
+	return settled, toTemporal(patient(ctx, err), in.RunID)
+}
+
+// patient has what a platform's rate puts off wait longer with each attempt: attempts are counted, and what only takes
+// its time must not use them up.
+func patient(ctx context.Context, err error) error {
+	wait := min(time.Duration(activity.GetInfo(ctx).Attempt)*time.Second, time.Minute)
+	if fault.CodeOf(err) != fault.RateLimited || fault.RetryAfter(err) >= wait {
+		return err
+	}
+	return fault.Wrap(fault.RateLimited, err, "the platform's rate is used up").After(wait)
 }
 
 // Abandon records the outcome of a run whose last word could not be shown.

@@ -25,7 +25,7 @@ const (
 	storeClass    className = "store"    // keyed SQL, as local activity
 	modelClass    className = "model"    // one model call
 	toolClass     className = "tool"     // one tool call; the activity itself never repeats an unsafe one
-	deliveryClass className = "delivery" // showing a message and settling the run
+	deliveryClass className = "delivery" // showing a message and settling the run: a platform may be away for an hour and a half
 	lastClass     className = "last"     // settling without showing anything, when delivery failed for good
 	gateClass     className = "gate"     // one question to the decision model
 	extractClass  className = "extract"  // one model call of a capture, which has a minute
@@ -36,7 +36,7 @@ var classes = map[className]class{
 	storeClass:    {startToClose: 10 * time.Second, attempts: 0, first: 100 * time.Millisecond, most: 10 * time.Second},
 	modelClass:    {startToClose: 15 * time.Minute, heartbeat: 5 * time.Second, attempts: 8, first: time.Second, most: 30 * time.Second},
 	toolClass:     {startToClose: 15 * time.Minute, heartbeat: 5 * time.Second, attempts: 5, first: 200 * time.Millisecond, most: 10 * time.Second},
-	deliveryClass: {startToClose: 3 * time.Minute, heartbeat: 5 * time.Second, attempts: 20, first: 200 * time.Millisecond, most: time.Minute},
+	deliveryClass: {startToClose: 3 * time.Minute, heartbeat: 5 * time.Second, attempts: 100, first: 200 * time.Millisecond, most: time.Minute},
 	gateClass:     {startToClose: 3 * time.Minute, heartbeat: 5 * time.Second, attempts: 5, first: time.Second, most: time.Minute},
 	extractClass:  {startToClose: 3 * time.Minute, heartbeat: 5 * time.Second, attempts: 4, first: 2 * time.Second, most: 30 * time.Second},
 	memoryClass:   {startToClose: time.Minute, heartbeat: 5 * time.Second, attempts: 20, first: 200 * time.Millisecond, most: 10 * time.Second},

@@ -159,14 +159,15 @@ func (e *execution) use(step int, call activities.CallRef) error {
 
 // settle brings the run to its end for everybody who waits: the answer, or an honest word why there is none.
 func (e *execution) settle(step int, failure error) ending {
+	in := activities.SettleInput{RunID: e.run.ID, Outcome: run.Failed}
 	if failure == nil {
 		settled, err := e.answer(step)
 		if err == nil {
 			return e.ended(settled)
 		}
-		failure = err
+		failure, in.Said = err, activities.SaidUnposted
 	}
-	in := activities.SettleInput{RunID: e.run.ID, Outcome: run.Failed, Code: codeOf(failure)}
+	in.Code = codeOf(failure)
 	if errors.Is(failure, errSpent) {
 		in.Code, in.Said = fault.Forbidden, activities.SaidSpent
 	}
