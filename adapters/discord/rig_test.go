@@ -3,6 +3,7 @@ package discord_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -149,10 +150,19 @@ type listener struct {
 func (r *rig) listen() listener {
 	r.Helper()
 	before := r.discord.Connected()
+	r.mu.Lock()
+	reported := len(r.ready)
+	r.mu.Unlock()
 	l := r.run()
 	if !r.discord.AwaitConnected(r.soon(), before+1) {
 		r.Fatal("the gateway is not connected")
 	}
+	// A session that is broken off before mikan has heard of it cannot be resumed.
+	r.eventually("the session has begun", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return slices.Contains(r.ready[reported:], nil)
+	})
 	return l
 }
 
