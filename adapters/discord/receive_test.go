@@ -1,7 +1,6 @@
 package discord_test
 
 import (
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -47,24 +46,6 @@ func TestWhereAMessageStandsDecidesOfficeAndSession(t *testing.T) {
 	reply := r.say(discordtest.Utterance{Channel: dm, Text: "again", ReplyTo: r.say(discordtest.Utterance{Channel: dm, Text: "hi"})})
 	if m := r.taken(reply); m.SessionKey != dm {
 		t.Errorf("a reply in a direct conversation has the key %s", m.SessionKey)
-	}
-}
-
-// No list that Discord gives has a direct conversation: a process that dies at its first message must leave word of it.
-func TestADirectConversationIsNotedBeforeItIsLookedUp(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, discordtest.Options{})
-	r.listen()
-	dm := r.discord.DM(r.ann)
-	r.discord.Fail(discordtest.Fault{Method: http.MethodGet, Route: "/channels/{channel}", Status: http.StatusBadGateway, Times: 1000})
-	first := r.say(discordtest.Utterance{Channel: dm, Text: "hi"})
-	r.eventually("where its reading begins is noted", func() bool {
-		position, known, err := r.store.Cursor(t.Context(), r.stream(dm))
-		return err == nil && known && position < first
-	})
-	r.discord.Mend()
-	if m := r.taken(first); m.Address.ConversationID != dm {
-		t.Errorf("taken from %s", m.Address.ConversationID)
 	}
 }
 
