@@ -162,7 +162,8 @@ const (
 	lookEvery   = 250 * time.Millisecond
 	servedEvery = time.Second
 	unservedFor = 15 * time.Second // after a worker's last note has lapsed: one that is started again soon is not gone
-	begunFor    = 90 * time.Second // for a run that somebody has begun, while nobody can tell who serves
+	begunFor    = 45 * time.Second // for a run that somebody has begun: a worker that is replaced takes its time to start
+	unknownFor  = 90 * time.Second // for such a run, while nobody can tell who serves
 )
 
 // await waits until the message is answered, or carried out, showing the draft as it grows.
@@ -188,7 +189,11 @@ func (a *asker) await(ctx context.Context, m adapters.Message, receipt adapters.
 			lastLook = time.Now()
 			ok, err := a.backend.Served(ctx)
 			unserved, unknown = unservedFor, err
-			if err != nil && r.TemporalRunID != "" {
+			switch {
+			case r.TemporalRunID == "":
+			case err != nil:
+				unserved = unknownFor
+			default:
 				unserved = begunFor
 			}
 			if ok {

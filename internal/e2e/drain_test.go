@@ -87,7 +87,7 @@ func TestWhatDoesNotEndInTimeGoesOnElsewhere(t *testing.T) {
 	first := w.Worker()
 	asked := w.Asked(e2etest.Mark("late", 120))
 	w.begunMark()
-	w.Worker() // before the first ends: an ask waits half a minute for another
+	w.Worker() // before the first ends: an ask waits a minute for another, and no longer
 	began := time.Now()
 	first.End(t)
 	e2etest.Took(t, "it ended", began)
