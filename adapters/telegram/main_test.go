@@ -1,7 +1,6 @@
 package telegram_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/geminixiang/mikan/internal/testenv"
@@ -9,5 +8,5 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.Abreast("5")
-	os.Exit(m.Run())
+	m.Run()
 }
