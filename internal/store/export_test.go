@@ -9,6 +9,9 @@ import (
 // ContextSQL is what loading a context runs, for tests that look at its plan.
 const ContextSQL = contextSQL
 
+// MigratingSQL is the key of the advisory lock of those who migrate.
+const MigratingSQL = migratingSQL
+
 // What sweepers run every few seconds, for tests that look at its plan.
 const (
 	ControlsSQL   = controlsSQL

@@ -28,18 +28,13 @@ func containsAny(s string, parts ...string) bool {
 	return false
 }
 
-func provider(pool *pgxpool.Pool) (*goose.Provider, *sql.DB, error) {
+func provider(pool *pgxpool.Pool, options ...goose.ProviderOption) (*goose.Provider, *sql.DB, error) {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		return nil, nil, err
 	}
-	// Two processes that migrate at once: the second waits and finds nothing to do.
-	locker, err := lock.NewPostgresSessionLocker()
-	if err != nil {
-		return nil, nil, err
-	}
 	db := stdlib.OpenDBFromPool(pool)
-	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	p, err := goose.NewProvider(goose.DialectPostgres, db, files, options...)
 	if err != nil {
 		_ = db.Close()
 		return nil, nil, err
@@ -47,25 +42,47 @@ func provider(pool *pgxpool.Pool) (*goose.Provider, *sql.DB, error) {
 	return p, db, nil
 }
 
+const migratingSQL = `hashtextextended('mikan migrate ' || coalesce(current_schema(), ''), 0)`
+
+// migrating is the lock of those who migrate this schema: of two at once the second waits and finds nothing to do.
+// Schemas of one database do not wait for each other.
+func migrating(ctx context.Context, pool *pgxpool.Pool) (goose.ProviderOption, error) {
+	var id int64
+	if err := pool.QueryRow(ctx, `SELECT `+migratingSQL).Scan(&id); err != nil {
+		return nil, err
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 300)) // tries each second
+	if err != nil {
+		return nil, err
+	}
+	return goose.WithSessionLocker(locker), nil
+}
+
 // Migrate brings the schema to this binary's version and tells the versions before and after.
 func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
-	p, db, err := provider(s.pool)
+	locked, err := migrating(ctx, s.pool)
+	if err != nil {
+		return 0, 0, translate(err)
+	}
+	p, db, err := provider(s.pool, locked)
 	if err != nil {
 		return 0, 0, translate(err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	from, err = p.GetDBVersion(ctx)
+	from, to, err = p.GetVersions(ctx)
 	if err != nil {
 		return 0, 0, translate(err)
 	}
-	if latest := latestVersion(p); from > latest {
-		return from, from, unknownSchema(from, latest)
+	if from > to {
+		return from, from, unknownSchema(from, to)
+	}
+	if from == to {
+		return from, to, nil
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return from, from, fault.Wrap(fault.Internal, err, "the schema could not be migrated")
 	}
-	to, err = p.GetDBVersion(ctx)
-	return from, to, translate(err)
+	return from, to, nil
 }
 
 // CheckSchema refuses a database that this binary cannot work with, and says which command mends it: invalid when the
@@ -80,11 +97,11 @@ func (s *Store) CheckSchema(ctx context.Context) (err error) {
 	if err := s.pool.QueryRow(ctx, `SELECT to_regclass('installation') IS NOT NULL`).Scan(&exists); err != nil {
 		return translate(err)
 	}
-	latest := latestVersion(p)
 	if !exists {
 		return fault.New(fault.Invalid, "the database has no mikan schema yet; run: mikan migrate --schema-only")
 	}
-	version, err := p.GetDBVersion(ctx)
+	// Without the lock of those who migrate: every process and every command comes by here, often several at once.
+	version, latest, err := p.GetVersions(ctx)
 	if err != nil {
 		return translate(err)
 	}
@@ -111,9 +128,4 @@ func (s *Store) CheckSchema(ctx context.Context) (err error) {
 
 func unknownSchema(version, latest int64) error {
 	return fault.New(fault.Invalid, "the database schema (version %d) is newer than this binary understands (%d); start a newer mikan", version, latest)
-}
-
-func latestVersion(p *goose.Provider) int64 {
-	sources := p.ListSources()
-	return sources[len(sources)-1].Version
 }
