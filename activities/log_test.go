@@ -18,8 +18,8 @@ import (
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 	"github.com/geminixiang/mikan/internal/tool"
 )
 
@@ -54,14 +54,7 @@ type toolRun struct {
 
 func newToolRun(t *testing.T) *toolRun {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	r := &toolRun{t: t, s: s, workspace: t.TempDir()}
 	r.say("1", "first", &store.InboxRow{OfficeKey: officeKey, SessionKey: "C1", Kind: store.InboxTrigger, Trigger: run.Human, MessageID: "1"})
 	claim, err := s.Claim(t.Context(), store.Address{OfficeKey: officeKey, SessionKey: "C1"},

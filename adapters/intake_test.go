@@ -16,8 +16,8 @@ import (
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 )
 
 // temporal stands for Temporal where only what is asked of it matters.
@@ -62,14 +62,7 @@ type pipelines struct {
 
 func newPipelines(t testing.TB) *pipelines {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	metrics, err := telemetry.NewMetrics(log)
 	if err != nil {

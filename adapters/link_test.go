@@ -11,8 +11,8 @@ import (
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 )
 
 // recorder is a platform that keeps what is posted.
@@ -38,14 +38,7 @@ func (r *recorder) Post(_ context.Context, m adapters.Outgoing) (string, error) 
 func TestSessionWordGivesAPrivateLinkThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := store.Open(ctx, testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(ctx); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	metrics, err := telemetry.NewMetrics(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

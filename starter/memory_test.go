@@ -14,6 +14,7 @@ import (
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
@@ -23,19 +24,13 @@ func TestOperatorsSeeAndTakeBackWhatIsRemembered(t *testing.T) {
 	t.Setenv("MIKAN_DATABASE_URL", url)
 	t.Setenv("MIKAN_WORKSPACE", workspace)
 	ctx := t.Context()
-	s, err := store.Open(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.At(t, url)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, _, err = s.Migrate(ctx)
-	must(err)
 	key, err := office.Address{Platform: office.Slack, ConversationID: "C1"}.Key()
 	must(err)
 	k := string(key)

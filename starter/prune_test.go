@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
@@ -13,14 +14,7 @@ import (
 func TestPruneCountsAndDeletes(t *testing.T) {
 	url := testenv.PostgresURL(t)
 	t.Setenv("MIKAN_DATABASE_URL", url)
-	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.At(t, url)
 	if _, err := s.Pool().Exec(t.Context(), `
 		INSERT INTO run_waits VALUES ('a', 'w', now() - interval '40 days'), ('b', 'w', now() - interval '50 days'), ('c', 'w', now() - interval '100 days')`); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
@@ -18,19 +19,13 @@ func TestExitCodesOfRunRetry(t *testing.T) {
 	t.Setenv("MIKAN_DATABASE_URL", url)
 	t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1") // nobody
 	ctx := t.Context()
-	s, err := store.Open(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.At(t, url)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, _, err = s.Migrate(ctx)
-	must(err)
 	key, err := office.Address{Platform: office.Terminal, ConversationID: "cli"}.Key()
 	must(err)
 	k := string(key)

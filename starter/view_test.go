@@ -12,6 +12,7 @@ import (
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
@@ -41,14 +42,7 @@ func TestOperatorsSeeSessionsAndOffices(t *testing.T) {
 	t.Setenv("MIKAN_DATABASE_URL", url)
 	t.Setenv("MIKAN_PUBLIC_URL", "https://mikan.example")
 	ctx := t.Context()
-	s, err := store.Open(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, _, err := s.Migrate(ctx); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.At(t, url)
 	key, err := office.Address{Platform: office.Slack, ConversationID: "C1"}.Key()
 	if err != nil {
 		t.Fatal(err)

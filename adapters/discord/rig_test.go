@@ -18,8 +18,8 @@ import (
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
@@ -53,14 +53,7 @@ func (temporal) Cancel(context.Context, string, string) error { return nil }
 
 func newRig(t testing.TB, o discordtest.Options) *rig {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	r := populate(t, discordtest.New(t, o), s)
 	r.wire(t.Name())
 	return r

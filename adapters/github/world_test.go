@@ -19,8 +19,8 @@ import (
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/settings"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
@@ -87,14 +87,7 @@ func addRepo(hub *githubtest.Server, full string) {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, hub: newHub(t)}
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	w.must(err)
-	t.Cleanup(s.Close)
-	_, _, err = s.Migrate(t.Context())
-	w.must(err)
-	w.store = s
-	return w
+	return &world{TB: t, hub: newHub(t), store: storetest.Open(t)}
 }
 
 func (w *world) must(err error) {

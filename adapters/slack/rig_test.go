@@ -13,8 +13,8 @@ import (
 	"github.com/geminixiang/mikan/adapters/slack/slacktest"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
@@ -59,14 +59,7 @@ func newSlack(t testing.TB, o slacktest.Options) *slacktest.Server {
 
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	return s
 }
 

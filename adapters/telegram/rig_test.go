@@ -17,8 +17,8 @@ import (
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 	"github.com/geminixiang/mikan/worker/service/servicetest"
 )
 
@@ -67,12 +67,8 @@ func newRig(t testing.TB, o telegramtest.Options) *rig {
 	}
 	r := &rig{TB: t, telegram: telegramtest.Start(t, o), log: &strings.Builder{}}
 	populate(r.telegram)
+	r.store = storetest.Open(t)
 	var err error
-	r.store, err = store.Open(t.Context(), testenv.PostgresURL(t))
-	r.must(err)
-	t.Cleanup(r.store.Close)
-	_, _, err = r.store.Migrate(t.Context())
-	r.must(err)
 	r.metrics, err = telemetry.NewMetrics(slog.New(slog.DiscardHandler))
 	r.must(err)
 	r.config = config.TelegramConfig{BotToken: config.Secret(r.telegram.Token), APIURL: r.telegram.URL}

@@ -13,20 +13,13 @@ import (
 	"github.com/geminixiang/mikan/internal/backend"
 	"github.com/geminixiang/mikan/internal/config"
 	"github.com/geminixiang/mikan/internal/dispatch"
-	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
 func TestAWorkerThatIsGoneServesNoLongerAlthoughTemporalStillListsIt(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	address, namespace := testenv.Temporal(t)
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
 	if err != nil {

@@ -14,25 +14,12 @@ import (
 	"github.com/geminixiang/mikan/internal/chatfile"
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 const officeKey = "v1-slack-c1-0123456789abcdef"
 
 var sentAt = time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
-
-func openStore(t testing.TB) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 func say(t testing.TB, s *store.Store, id, said string, change func(*store.ChatMessage)) {
 	t.Helper()
@@ -94,7 +81,7 @@ func inode(t testing.TB, dir string) os.FileInfo {
 
 func TestALineSaysWhatPeopleRead(t *testing.T) {
 	t.Parallel()
-	s, dir := openStore(t), filepath.Join(t.TempDir(), officeKey)
+	s, dir := storetest.Open(t), filepath.Join(t.TempDir(), officeKey)
 	say(t, s, "1.0001", "a <b> & \"c\"\nd 🎉", func(m *store.ChatMessage) {
 		m.ThreadID, m.SessionKey = "1.0000", "C1:1.0000"
 		m.Attachments = []store.Attachment{{Name: "a b.png", Path: "attachments/1-a_b.png"}}
@@ -115,7 +102,7 @@ func TestALineSaysWhatPeopleRead(t *testing.T) {
 
 func TestNewMessagesAreAppended(t *testing.T) {
 	t.Parallel()
-	s, dir := openStore(t), filepath.Join(t.TempDir(), officeKey)
+	s, dir := storetest.Open(t), filepath.Join(t.TempDir(), officeKey)
 	say(t, s, "1", "one", nil)
 	update(t, s, dir, store.Continued)
 	before := inode(t, dir)
@@ -160,7 +147,7 @@ func TestWhatChangedMakesItAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, dir := openStore(t), filepath.Join(t.TempDir(), officeKey)
+			s, dir := storetest.Open(t), filepath.Join(t.TempDir(), officeKey)
 			say(t, s, "1", "one", nil)
 			say(t, s, "2", "two", func(m *store.ChatMessage) { m.SentAt = sentAt.Add(time.Second) })
 			update(t, s, dir, store.Continued)
@@ -177,7 +164,7 @@ func TestWhatChangedMakesItAnew(t *testing.T) {
 
 func TestAMessageCommittedLateIsInIt(t *testing.T) {
 	t.Parallel()
-	s, dir := openStore(t), filepath.Join(t.TempDir(), officeKey)
+	s, dir := storetest.Open(t), filepath.Join(t.TempDir(), officeKey)
 	say(t, s, "1", "one", nil)
 	// A transaction takes its row's id, and commits only after a later row was written to the file.
 	tx, err := s.Pool().Begin(t.Context())
@@ -203,7 +190,7 @@ func TestAMessageCommittedLateIsInIt(t *testing.T) {
 
 func TestALinkInItsPlaceIsAnErrorAndLeftAlone(t *testing.T) {
 	t.Parallel()
-	s, dir := openStore(t), filepath.Join(t.TempDir(), officeKey)
+	s, dir := storetest.Open(t), filepath.Join(t.TempDir(), officeKey)
 	say(t, s, "1", "one", nil)
 	update(t, s, dir, store.Continued)
 	target := filepath.Join(t.TempDir(), "target")
@@ -234,7 +221,7 @@ func TestALinkInItsPlaceIsAnErrorAndLeftAlone(t *testing.T) {
 
 func TestRunsOfOneOfficeUpdateItAtOnce(t *testing.T) {
 	t.Parallel()
-	s, dir := openStore(t), filepath.Join(t.TempDir(), officeKey)
+	s, dir := storetest.Open(t), filepath.Join(t.TempDir(), officeKey)
 	say(t, s, "0", "0", nil)
 	var all sync.WaitGroup
 	for worker := range 4 {

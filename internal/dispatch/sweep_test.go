@@ -13,8 +13,8 @@ import (
 	"github.com/geminixiang/mikan/internal/dispatch"
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
-	"github.com/geminixiang/mikan/internal/testenv"
 )
 
 // hung decides nothing until its time is over.
@@ -44,14 +44,7 @@ func (signs) TakeOff(context.Context, store.Run) error { return nil }
 // newSweeper makes a sweeper of Slack's rows on a database of its own.
 func newSweeper(t *testing.T, carrier dispatch.Carrier, decider dispatch.Decider) (*dispatch.Sweeper, func(sql string)) {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	metrics, err := telemetry.NewMetrics(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

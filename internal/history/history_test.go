@@ -14,7 +14,7 @@ import (
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/tool"
 )
 
@@ -31,14 +31,7 @@ const officeKey = "v1-slack-c1-0123456789abcdef"
 
 func newPast(t testing.TB) *past {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	p := &past{t: t, s: s, office: officeKey}
 	p.say("m1", "C1", "ann", "what happened so far?")
 	p.run = p.claim("C1")

@@ -6,21 +6,13 @@ import (
 	"time"
 
 	"github.com/geminixiang/mikan/internal/rate"
-	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 // A holder that gets no answer about its lease must not go on: somebody else may hold it soon.
 func TestWorkEndsWhenTheDatabaseSaysNothing(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	began, ended, over := make(chan struct{}, 100), make(chan struct{}, 100), make(chan error, 1)
 	go func() {

@@ -7,20 +7,12 @@ import (
 
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/rate"
-	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 func TestALimitIsSharedAndFinalsComeFirst(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	slow := rate.Limit{PerMinute: 1, Burst: 4, Reserve: 2}
 	take := func(p rate.Priority) error {
 		l := &rate.Limiter{Store: s, Installation: "slack/T1"} // one a process

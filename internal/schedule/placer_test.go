@@ -11,6 +11,7 @@ import (
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/schedule"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
@@ -25,14 +26,7 @@ const officeKey = "v1-slack-c1-4feb881cb4826d55"
 
 func open(t *testing.T) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	if err := s.BeginImport(t.Context(), "x", "x"); err != nil {
 		t.Fatal(err)
 	}

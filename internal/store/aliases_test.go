@@ -3,20 +3,12 @@ package store_test
 import (
 	"testing"
 
-	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 func TestAConversationKeepsItsFirstIDThroughEveryLaterOne(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	for _, step := range [][2]string{{"-1", "-1001"}, {"-1001", "-1002"}, {"-1", "-1001"}} { // the last is a repeat
 		if err := s.Alias(t.Context(), "telegram", step[0], step[1]); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/geminixiang/mikan/internal/fault"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
@@ -65,15 +66,7 @@ func onSmallDisk(t *testing.T) (s *store.Store, disk string) {
 	if strings.Contains(url, "?") {
 		glue = "&"
 	}
-	s, err = store.Open(t.Context(), url+glue+"default_tablespace="+space+"&temp_tablespaces="+space)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s, disk
+	return storetest.At(t, url+glue+"default_tablespace="+space+"&temp_tablespaces="+space), disk
 }
 
 func TestADatabaseWithoutRoomTakesNothingByHalvesAndSaysSoUntilItHasSome(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geminixiang/mikan/internal/search"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 // fillOffice makes n entries of about 250 bytes, four of five in one session and the rest in a hundred threads. Of every
@@ -85,7 +86,7 @@ var searches = []struct{ name, query string }{
 
 // BenchmarkHistorySearch searches an office of a million entries.
 func BenchmarkHistorySearch(b *testing.B) {
-	s := openStore(b)
+	s := storetest.Open(b)
 	started := time.Now()
 	fill(b, s, "big", bigOffice)
 	filled := time.Now()

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/testenv"
 )
 
@@ -36,7 +37,7 @@ func TestManyMayMigrateAtOnce(t *testing.T) {
 // Every process and every command looks at the schema first: they must wait neither for each other nor for a migration.
 func TestNobodyWaitsToLookAtTheSchema(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := storetest.Open(t)
 	held, err := s.Pool().Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

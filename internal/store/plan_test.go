@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 // node is a node of a plan that was carried out.
@@ -61,7 +62,7 @@ func (n node) pages() int { return n.Hit + n.Read }
 
 func TestSearchesAreCarriedOutByIndexes(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := storetest.Open(t)
 	const n = 20_000
 	fill(t, s, "big", n)
 	fill(t, s, "other", n/4)
@@ -111,7 +112,7 @@ func TestSearchesAreCarriedOutByIndexes(t *testing.T) {
 // TestSweepsReadWhatIsLeftOverAlone looks at what each process asks every few seconds, beside much that waits or is over.
 func TestSweepsReadWhatIsLeftOverAlone(t *testing.T) {
 	t.Parallel()
-	c := sceneIn(t, openStore(t), "C1")
+	c := sceneIn(t, storetest.Open(t), "C1")
 	c.ask("C1", "ann", "first")
 	c.answer("C1", "one")
 	for _, statement := range []string{
@@ -187,7 +188,7 @@ func newContext(t testing.TB, s *store.Store, name string, old int) (sessionID s
 func TestLoadingAContextCostsWithTheContext(t *testing.T) {
 	t.Parallel()
 	pages := func(old int) int {
-		s := openStore(t) // of its own: in one table, both would pay for the history of one
+		s := storetest.Open(t) // of its own: in one table, both would pay for the history of one
 		id := newContext(t, s, "C1", old)
 		if _, err := s.Pool().Exec(t.Context(), "ANALYZE entries, sessions"); err != nil {
 			t.Fatal(err)
@@ -215,7 +216,7 @@ func BenchmarkContext(b *testing.B) {
 	olds := []int{100, bigOffice}
 	places := map[int]place{}
 	for _, old := range olds {
-		s := openStore(b)
+		s := storetest.Open(b)
 		places[old] = place{s, newContext(b, s, "C1", old)}
 		if _, err := s.Pool().Exec(b.Context(), "VACUUM ANALYZE entries, sessions"); err != nil {
 			b.Fatal(err)

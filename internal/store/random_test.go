@@ -13,6 +13,7 @@ import (
 	"github.com/geminixiang/mikan/internal/prompt"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 // walk does random things to one office and keeps a small model of what must be true.
@@ -146,7 +147,7 @@ func TestEveryRequestIsValidAfterAnyHistory(t *testing.T) {
 		Anthropic: llm.Endpoint{APIKey: "k", BaseURL: server.URL}, OpenAI: llm.Endpoint{APIKey: "k", BaseURL: server.URL + "/v1"},
 	})
 	models := []llm.Ref{{Provider: llm.ProviderAnthropic, Model: "claude-sonnet-5-5"}, {Provider: llm.ProviderOpenAIChat, Model: "gpt-5"}}
-	s := openStore(t)
+	s := storetest.Open(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for n := range walks {

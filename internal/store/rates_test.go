@@ -6,19 +6,12 @@ import (
 	"testing"
 
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 func TestANewBucketGivesNoMoreThanItHolds(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		var taken atomic.Int32
 		var all sync.WaitGroup

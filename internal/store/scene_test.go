@@ -10,7 +10,7 @@ import (
 	"github.com/geminixiang/mikan/internal/llm"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 )
 
 // scene plays people, the platform and the worker against a real database: one office, a clock of its own, message ids
@@ -23,22 +23,9 @@ type scene struct {
 	count  int
 }
 
-func openStore(t testing.TB) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func newScene(t testing.TB) *scene {
 	t.Helper()
-	return sceneIn(t, openStore(t), "C1")
+	return sceneIn(t, storetest.Open(t), "C1")
 }
 
 func sceneIn(t testing.TB, s *store.Store, conversation string) *scene {

@@ -17,7 +17,7 @@ import (
 	"github.com/geminixiang/mikan/internal/office"
 	"github.com/geminixiang/mikan/internal/run"
 	"github.com/geminixiang/mikan/internal/store"
-	"github.com/geminixiang/mikan/internal/testenv"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/web"
 )
 
@@ -34,14 +34,7 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s, err := store.Open(t.Context(), testenv.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t)
 	c := &scene{t: t, s: s, now: time.Now().Add(-2 * time.Hour).UTC().Truncate(time.Second), log: &strings.Builder{}}
 	c.office = officeOf(t, "C1")
 	mux := http.NewServeMux()
