@@ -54,13 +54,9 @@ func Open(ctx context.Context, c config.Config, logger *slog.Logger, with Instru
 		s.Close()
 		return nil, err
 	}
-	begins := dispatch.BeginHere
-	if c.Deployment != "" {
-		begins = dispatch.BeginAnywhere
-	}
 	return &Backend{
 		Config: c, Store: s, Client: temporal, Log: logger,
-		Dispatcher: &dispatch.Dispatcher{Client: temporal, Queue: c.TaskQueue, Begins: begins},
+		Dispatcher: &dispatch.Dispatcher{Client: temporal, Queue: c.TaskQueue},
 	}, nil
 }
 

@@ -5,6 +5,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -26,17 +27,13 @@ const callTimeout = 5 * time.Second
 type Dispatcher struct {
 	Client client.Client
 	Queue  string
-	Begins Begins
+	here   atomic.Bool
 }
 
-// Begins tells where the executions that a process starts begin.
-type Begins string
-
-// The places. Temporal's eager start does not look at versions: where workers are versioned, executions begin anywhere.
-const (
-	BeginAnywhere Begins = ""
-	BeginHere     Begins = "here" // if this process has a worker with room
-)
+// BeginHere has executions that this process starts begin in its own worker, if that has room. It is for a process whose
+// worker polls the queue already: the SDK asks the server what it can do with a client's first call, and an eager start
+// reads that without a lock. Temporal's eager start does not look at versions: it is not for a worker that has one.
+func (d *Dispatcher) BeginHere() { d.here.Store(true) }
 
 // Wake starts the workflow of a session, or signals the one that is open. It carries no content and may be repeated.
 //
@@ -68,7 +65,7 @@ func (d *Dispatcher) startOptions(officeKey, sessionKey string) client.StartWork
 		TaskQueue:                                d.Queue,
 		WorkflowTaskTimeout:                      workflowTaskTimeout,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		EnableEagerStart:                         d.Begins == BeginHere,
+		EnableEagerStart:                         d.here.Load(),
 		TypedSearchAttributes:                    startAttributes(officeKey, sessionKey),
 		Memo:                                     run.Memo(officeKey, sessionKey),
 		StaticSummary:                            "session " + sessionKey,

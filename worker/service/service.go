@@ -95,6 +95,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 			return nil, err
 		}
 	}
+	if c.Deployment == "" && c.ServeQueues != config.QueuesTools {
+		o.Backend.Dispatcher.BeginHere()
+	}
 	// A worker that drains still serves what it has begun, so the notes go on when ctx has ended.
 	noting, unnote := context.WithCancel(context.WithoutCancel(ctx))
 	s.unnote = unnote

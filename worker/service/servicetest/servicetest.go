@@ -24,6 +24,7 @@ import (
 	"github.com/geminixiang/mikan/internal/llm/llmtest"
 	"github.com/geminixiang/mikan/internal/sandbox"
 	"github.com/geminixiang/mikan/internal/store"
+	"github.com/geminixiang/mikan/internal/store/storetest"
 	"github.com/geminixiang/mikan/internal/telemetry"
 	"github.com/geminixiang/mikan/internal/testenv"
 	"github.com/geminixiang/mikan/worker/service"
@@ -67,12 +68,7 @@ func New(t testing.TB, o Options) *Installation {
 		in.must(os.WriteFile(in.Env["MIKAN_CONFIG"], []byte(strings.Join(o.Lines, "\n")), 0o600))
 	}
 	maps.Copy(in.Env, o.Env)
-	var err error
-	in.Store, err = backend.OpenStore(t.Context(), in.config())
-	in.must(err)
-	t.Cleanup(in.Store.Close)
-	_, _, err = in.Store.Migrate(t.Context())
-	in.must(err)
+	in.Store = storetest.At(t, in.Env["MIKAN_DATABASE_URL"])
 	return in
 }
 
