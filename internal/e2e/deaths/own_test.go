@@ -260,7 +260,7 @@ var discordScenes = []scene{
 	},
 	{
 		name: "a role lets somebody write directly", on: []office.Platform{office.Discord},
-		reaches: []string{"discord.guilds", "discord.member", "vet", "admit.commit", "discord.channel"},
+		reaches: []string{"discord.guilds", "discord.member", "vet", "admit.commit"},
 		before: func(s *stage) {
 			if out := s.Mikan("access", "allow", "discord", "role", "77"); out.Code != 0 {
 				s.Fatalf("%+v", out)
@@ -277,6 +277,25 @@ var discordScenes = []scene{
 			dm := s.discord().DM(bob)
 			s.discord().Say(discordtest.Utterance{Channel: dm, User: bob, Text: "hello " + s.word})
 			s.once("echo: hello "+s.word, func() []string { return contents(s.discord().Own(dm)) })
+		},
+	},
+	{
+		name: "somebody writes directly while no gateway is connected", on: []office.Platform{office.Discord},
+		reaches: []string{"discord.channel"},
+		before: func(s *stage) {
+			// What earlier scenes left would be read as soon as a gateway starts, and the death come before the first message.
+			_, err := s.db.Exec(s.Context(), `DELETE FROM cursors WHERE scope <> ''`)
+			s.must(err)
+		},
+		play: func(s *stage) {
+			s.greeted()
+			ann := s.platform.Person(adaptertest.Ann)
+			dm := s.discord().DM(ann)
+			s.discord().Say(discordtest.Utterance{Channel: dm, User: ann, Text: "hello " + s.word})
+			s.once("echo: hello "+s.word, func() []string { return contents(s.discord().Own(dm)) })
+			s.regained()
+			s.discord().Say(discordtest.Utterance{Channel: dm, User: ann, Text: "again " + s.word})
+			s.once("echo: again "+s.word, func() []string { return contents(s.discord().Own(dm)) })
 		},
 	},
 	{
