@@ -112,8 +112,16 @@ func (c *connection) takeMessage(ctx context.Context, e *discordgo.Event) {
 // live takes in what has just been said. While a channel has a gap, new messages are left to its backfill, which finds
 // them in their order.
 func (c *connection) live(ctx context.Context, m message, change adapters.Change) {
-	if change == adapters.Created && c.gaps.leave(m) {
-		return
+	if change == adapters.Created {
+		if m.GuildID == "" {
+			// Before it is left: no list that Discord gives has a direct conversation, and this process may end.
+			if err := c.persist(ctx, func() error { return c.meet(ctx, m.ChannelID, m.ID) }); err != nil && ctx.Err() == nil {
+				c.log.Error("it could not be noted where a direct conversation begins", "code", fault.CodeOf(err))
+			}
+		}
+		if c.gaps.leave(m) {
+			return
+		}
 	}
 	if change != adapters.Created {
 		c.gaps.change(m, change)

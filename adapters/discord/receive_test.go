@@ -49,6 +49,31 @@ func TestWhereAMessageStandsDecidesOfficeAndSession(t *testing.T) {
 	}
 }
 
+// No list that Discord gives has a direct conversation, and what comes while a session begins is left for later: a process
+// that ends before must leave word of it.
+func TestAFirstDirectMessageIsNotLostWithTheProcessThatLeftItForLater(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, discordtest.Options{})
+	r.discord.GuildsDown(true) // which a session waits for
+	first := r.listen()
+	dm := r.discord.DM(r.ann)
+	said := r.say(discordtest.Utterance{Channel: dm, Text: "hello"})
+	after := r.say(discordtest.Utterance{Channel: dm, Text: "oops"})
+	r.discord.Remove(dm, after)
+	r.eventually("all of it has come in", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return slices.ContainsFunc(r.received, func(m adapters.Message) bool { return m.ID == after && m.Change == adapters.Deleted })
+	})
+	first.quit()
+	r.discord.GuildsDown(false)
+	r.wire("another process")
+	r.listen()
+	if m := r.taken(said); m.Text != "hello" || m.Address.ConversationID != dm {
+		t.Errorf("taken in: %+v", m)
+	}
+}
+
 func TestAnUnknownThreadIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, discordtest.Options{})

@@ -341,6 +341,9 @@ func (s *Server) identify(c *connection, data json.RawMessage) (int, string) {
 	})
 	s.give(n, dispatched{name: "READY", payload: ready})
 	for _, id := range sortedKeys(s.guilds) {
+		if s.guildsDown {
+			break
+		}
 		g, _ := json.Marshal(s.guildEvent(s.guilds[id]))
 		s.give(n, dispatched{name: "GUILD_CREATE", payload: g, needs: forGuilds})
 	}

@@ -45,6 +45,7 @@ type Server struct {
 	bot        User
 	flags      int // of the application
 	guilds     map[string]*guild
+	guildsDown bool
 	channels   map[string]*channel
 	users      map[string]*User
 	closedDM   map[string]bool // users who take no direct messages
@@ -292,6 +293,14 @@ func (s *Server) WithoutMessageContent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flags = 0
+}
+
+// GuildsDown begins or ends an outage in which sessions that begin hear nothing of their guilds but that they are
+// unavailable.
+func (s *Server) GuildsDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.guildsDown = down
 }
 
 func (s *Server) authorised(r *http.Request) bool {
