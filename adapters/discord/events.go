@@ -113,17 +113,11 @@ func (c *connection) takeMessage(ctx context.Context, e *discordgo.Event) {
 // them in their order.
 func (c *connection) live(ctx context.Context, m message, change adapters.Change) {
 	if change == adapters.Created {
-		if m.GuildID == "" {
-			// Before it is left: no list that Discord gives has a direct conversation, and this process may end.
-			if err := c.persist(ctx, func() error { return c.meet(ctx, m.ChannelID, m.ID) }); err != nil && ctx.Err() == nil {
-				c.log.Error("it could not be noted where a direct conversation begins", "code", fault.CodeOf(err))
-			}
-		}
+		c.meetDirect(ctx, m)
 		if c.gaps.leave(m) {
 			return
 		}
-	}
-	if change != adapters.Created {
+	} else {
 		c.gaps.change(m, change)
 	}
 	err := c.persist(ctx, func() error {
@@ -143,6 +137,18 @@ func (c *connection) live(ctx context.Context, m message, change adapters.Change
 		c.mind(ctx, m.ChannelID)
 	case change == adapters.Created:
 		c.advance(ctx, m.ChannelID, m.ID)
+	}
+}
+
+// meetDirect notes where a direct conversation begins before a message in it may be left for later: no list that Discord
+// gives has the conversation, and this process may end.
+func (c *connection) meetDirect(ctx context.Context, m message) {
+	if m.GuildID != "" {
+		return
+	}
+	err := c.persist(ctx, func() error { return c.meet(ctx, m.ChannelID, m.ID) })
+	if err != nil && ctx.Err() == nil {
+		c.log.Error("it could not be noted where a direct conversation begins", "code", fault.CodeOf(err))
 	}
 }
 

@@ -340,10 +340,10 @@ func (s *Server) identify(c *connection, data json.RawMessage) (int, string) {
 		"private_channels": []any{}, "application": map[string]any{"id": s.bot.ID, "flags": s.flags}, "shard": []int{0, 1},
 	})
 	s.give(n, dispatched{name: "READY", payload: ready})
+	if s.guildsDown {
+		return 0, ""
+	}
 	for _, id := range sortedKeys(s.guilds) {
-		if s.guildsDown {
-			break
-		}
 		g, _ := json.Marshal(s.guildEvent(s.guilds[id]))
 		s.give(n, dispatched{name: "GUILD_CREATE", payload: g, needs: forGuilds})
 	}
